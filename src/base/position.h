@@ -15,7 +15,7 @@ inline constexpr int64_t kBeforeAllTime = std::numeric_limits<int64_t>::min();
 // not above done_to: a window's rows are immutable and uniquely sorted, so it is resumed, never repeated.
 struct Position {
   Snapshot base;
-  std::optional<Snapshot> target;
+  std::optional<Snapshot> target = std::nullopt;
   int64_t done_to = kBeforeAllTime;  // Unix microseconds
 
   // An event of that transaction and created_at is done where a lane stands here.

@@ -76,7 +76,7 @@ bool WindowPass::Advance(size_t budget, SharedWindows* windows, LaneTake* take) 
   if (!alone) {
     windows->BeginSlice(*this);
   }
-  const Scanned scanned = ScanWindow(bounds_, after_, leaves_, budget, &scan_,
+  const Scanned scanned = ScanWindow(bounds_, after, leaves_, budget, &scan_,
                                      alone ? static_cast<RowVisitor*>(&one) : static_cast<RowVisitor*>(&several));
   collected = scanned == Scanned::kAll;
   return scanned != Scanned::kRewritten;
@@ -98,8 +98,9 @@ void LaneReader::Take(std::shared_ptr<LaneTake> take) {
 }
 
 void LaneReader::ReadAlone(const Snapshot& from, const Snapshot& to) {
-  Take(std::make_shared<LaneTake>(std::make_shared<WindowPass>(from, to, after_), from, filter_, memory_, memory_ / 2,
-                                  nullptr));
+  Position at{.base = from, .target = to, .done_to = after_};
+  Take(std::make_shared<LaneTake>(std::make_shared<WindowPass>(from, to, after_), std::move(at), filter_, memory_,
+                                  memory_ / 2, nullptr));
 }
 
 void LaneReader::Open(const Snapshot& from, const Snapshot& to, int64_t after) {
@@ -110,7 +111,7 @@ void LaneReader::Open(const Snapshot& from, const Snapshot& to, int64_t after) {
 
 void LaneReader::Open(std::shared_ptr<LaneTake> take) {
   Close();
-  after_ = kBeforeAllTime;
+  after_ = take->after();
   Take(std::move(take));
   if (pass_->collected && !take_->dropped) {
     FinishCollecting();
@@ -143,7 +144,7 @@ bool LaneReader::Collect(size_t budget) {
   if (again_ || take_->dropped || pass_->broken) {
     saw_rows_ |= take_->saw_rows();
     const std::shared_ptr<LaneTake> before = take_;
-    ReadAlone(before->from, before->reading->to);
+    ReadAlone(before->from.base, before->reading->to);
   }
   changed_ = !pass_->collected && !pass_->Advance(budget, windows_, take_.get());
   if (pass_->collected && !take_->dropped) {

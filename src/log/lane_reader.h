@@ -20,9 +20,9 @@ namespace outbox::log {
 // Looking through one window, in slices.
 class WindowPass final : public WindowReading {
  public:
-  // Events above `after` only.
-  WindowPass(const Snapshot& from, const Snapshot& to, int64_t after) : WindowReading(from, to), after_(after) {
-    bounds_.Set(from, to);
+  WindowPass(const Snapshot& window_from, const Snapshot& window_to, int64_t after_time)
+      : WindowReading(window_from, window_to, after_time) {
+    bounds_.Set(window_from, window_to);
   }
 
   // Looks at up to about `budget` rows more. Returns false if a day table was rewritten since the last call. `windows`:
@@ -35,7 +35,6 @@ class WindowPass final : public WindowReading {
   uint64_t looked() const { return scan_.looked; }
 
  private:
-  const int64_t after_;
   WindowBounds bounds_;
   bool begun_ = false;
   days::LogTableList leaves_;  // what locations refer to; a copy, because the process' list changes

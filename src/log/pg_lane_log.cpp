@@ -66,8 +66,8 @@ Status PgLaneLog::LoadPosition(Position* position) {
     since_ = lane_row.since;
     there_since_ = lane_row.there_since + kPgEpochMicros;
     repeats_to_ = std::move(lane_row.repeats_to);
-    if (place_ != nullptr && !converging_ && !limit_ && !position->target) {
-      place_->Stand(position->base);
+    if (place_ != nullptr && !converging_ && !limit_) {
+      place_->Stand(*position);
     } else if (place_ != nullptr) {
       place_->StandNowhere();
     }
@@ -108,13 +108,13 @@ bool PgLaneLog::MayOpen(const Position& position, Opening* opening) {
     opening->limit = opening->limit == nullptr || opening->limit->Covers(*side_limit_) ? &*side_limit_ : opening->limit;
   }
   stopped_ = converging_ && (!limit_ || (!position.target && position.base == *limit_));
-  opening->together = place_ != nullptr && opening->limit == nullptr && !position.target;
+  opening->together = place_ != nullptr && opening->limit == nullptr;
   return !stopped_;
 }
 
 // Whether another lane has found out already what there is to read from there.
 bool PgLaneLog::KnownByOthers(const Position& position, relay::Window* window, bool* opened) {
-  if (std::shared_ptr<LaneTake> take = place_->TakeAhead(position.base); take != nullptr) {
+  if (std::shared_ptr<LaneTake> take = place_->TakeAhead(position); take != nullptr) {
     const WindowReading& reading = *take->reading;
     window->from = position.base;
     window->to = reading.to;
@@ -124,14 +124,15 @@ bool PgLaneLog::KnownByOthers(const Position& position, relay::Window* window, b
     *opened = true;
     return true;
   }
-  return shared_->NothingSince(position.base);
+  return !position.target && shared_->NothingSince(position.base);
 }
 
 // Plain.
 void PgLaneLog::ChooseEnd(const Position& position, Opening* opening) {
   ReadActiveSnapshot(&opening->now);
   opening->durable_lsn = DurableTarget();
-  if (opening->together) {
+  // What a turn knows of "now" may be older than a window that the lane was put into since.
+  if (opening->together && !position.target) {
     shared_->ChooseEnd(opening->from, &opening->now, &opening->durable_lsn);
   }
   const uint64_t finished = FinishedBetween(opening->from, opening->now);
@@ -158,12 +159,12 @@ void PgLaneLog::BeginReading(const Position& position, const Opening& opening) {
     reader_->Open(position.base, to, position.done_to);
     return;
   }
-  std::vector<SharedLane*> with;
-  const Snapshot from = shared_->Gather(place_.get(), opening.from, to, &with);
-  const auto pass = std::make_shared<WindowPass>(from, to, kBeforeAllTime);
+  const SharedWindows::Gathered gathered =
+      shared_->Gather(place_.get(), {opening.from, position.target, position.done_to}, to);
+  const auto pass = std::make_shared<WindowPass>(gathered.from, to, gathered.after);
   pass->durable_lsn = opening.durable_lsn;
   pass->turn = opening.end == Opening::End::kNow ? shared_->turn() : 0;
-  reader_->Open(shared_->Join(pass, place_.get(), with));
+  reader_->Open(shared_->Join(pass, place_.get(), gathered.with));
 }
 
 Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bool* opened) {

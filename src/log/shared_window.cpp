@@ -45,33 +45,40 @@ bool Near(const Snapshot& a, const Snapshot& b) {
 
 }  // namespace
 
-Snapshot SharedWindows::Gather(SharedLane* opener, const Snapshot& base, const Snapshot& to,
-                               std::vector<SharedLane*>* with) {
-  Snapshot from = base;
-  with->clear();
+SharedWindows::Gathered SharedWindows::Gather(SharedLane* opener, const Position& at, const Snapshot& to) {
+  Gathered gathered{at.base, at.target ? at.done_to : kBeforeAllTime, {}};
   if (opener->alone_ || lanes_.size() < 2) {
-    return from;
+    return gathered;
   }
   MakeRoom();
   if (budget_.held > most_held_) {
-    return from;
+    return gathered;
   }
   for (SharedLane* lane : lanes_) {
-    if (lane == opener || !lane->ReadsAlong()) {
+    if (lane == opener) {
       continue;
     }
-    const Snapshot& at = lane->end();
-    if (at == base) {
-      with->push_back(lane);
-    } else if (lane->ahead_.empty() && Near(at, base) && !(at == to) && to.Covers(at) &&
-               (base.Covers(at) || at.Covers(base))) {
-      if (from.Covers(at)) {
-        from = at;
+    lane->ForgetOutdated();
+    if (!lane->ReadsAlong()) {
+      continue;
+    }
+    const Snapshot& base = lane->end_base();
+    if (lane->resumes() || at.target) {
+      if (lane->resumes() && lane->standing_->target == at.target && base == at.base) {
+        gathered.after = std::min(gathered.after, lane->standing_->done_to);
+        gathered.with.push_back(lane);
       }
-      with->push_back(lane);
+    } else if (base == at.base) {
+      gathered.with.push_back(lane);
+    } else if (lane->ahead_.empty() && Near(base, at.base) && !(base == to) && to.Covers(base) &&
+               (at.base.Covers(base) || base.Covers(at.base))) {
+      if (gathered.from.Covers(base)) {
+        gathered.from = base;
+      }
+      gathered.with.push_back(lane);
     }
   }
-  return from;
+  return gathered;
 }
 
 std::shared_ptr<LaneTake> SharedWindows::Join(const std::shared_ptr<WindowReading>& reading, SharedLane* opener,
@@ -185,11 +192,11 @@ SharedLane::~SharedLane() {
   windows_->Remove(this);
 }
 
-void SharedLane::Stand(const Snapshot& base) {
-  if (!ahead_.empty() && !(ahead_.front()->from == base)) {
+void SharedLane::Stand(const Position& position) {
+  if (!ahead_.empty() && !(ahead_.front()->from == position)) {
     ahead_.clear();
   }
-  standing_ = base;
+  standing_ = position;
 }
 
 void SharedLane::StandNowhere() {
@@ -199,35 +206,38 @@ void SharedLane::StandNowhere() {
 
 std::shared_ptr<LaneTake> SharedLane::Extend(const std::shared_ptr<WindowReading>& reading, size_t sort_memory) {
   const LaneTake* nothing = EndsWithNothing() ? ahead_.back().get() : nullptr;
-  auto take = std::make_shared<LaneTake>(reading, nothing != nullptr ? nothing->from : end(), filter_, memory_,
-                                         sort_memory, &windows_->budget_);
+  Position from = nothing != nullptr ? nothing->from : ahead_.empty() ? *standing_ : Position{.base = end_base()};
+  auto take = std::make_shared<LaneTake>(reading, std::move(from), filter_, memory_, sort_memory, &windows_->budget_);
   take->lane = this;
   take->saw_before = nothing != nullptr && nothing->saw_rows();
   reading->takes.push_back(take);
   return take;
 }
 
+void SharedLane::ForgetOutdated() {
+  if (!ahead_.empty() && !ahead_.front()->current()) {
+    ahead_.clear();
+  }
+}
+
 bool SharedLane::Rests() const {
   if (!standing_ || alone_ || ahead_.size() > 1) {
     return false;
   }
-  return ahead_.empty() ? windows_->NothingSince(*standing_)
-                        : ahead_.front()->Nothing() && windows_->IsNow(*ahead_.front()->reading);
+  return ahead_.empty() ? !resumes() && windows_->NothingSince(standing_->base)
+                        : EndsWithNothing() && windows_->IsNow(*ahead_.front()->reading);
 }
 
-std::shared_ptr<LaneTake> SharedLane::TakeAhead(const Snapshot& base) {
-  Stand(base);
+std::shared_ptr<LaneTake> SharedLane::TakeAhead(const Position& position) {
+  Stand(position);
+  ForgetOutdated();
   if (ahead_.empty() ||
       (!alone_ && ahead_.size() == 1 && EndsWithNothing() && !windows_->IsNow(*ahead_.front()->reading))) {
     return nullptr;
   }
   std::shared_ptr<LaneTake> take = std::move(ahead_.front());
   ahead_.pop_front();
-  if (take->dropped || take->reading->broken || take->version != filter_->version()) {
-    ahead_.clear();
-    return nullptr;
-  }
-  standing_ = take->reading->to;
+  standing_ = Position{.base = take->reading->to};
   take->opened = true;
   return take;
 }
@@ -235,7 +245,7 @@ std::shared_ptr<LaneTake> SharedLane::TakeAhead(const Snapshot& base) {
 SharedLane::Ahead SharedLane::FoundAhead(int64_t wall) const {
   Ahead found;
   for (const std::shared_ptr<LaneTake>& take : ahead_) {
-    if (take->dropped || take->reading->broken || !take->reading->collected || take->version != filter_->version()) {
+    if (!take->current() || !take->reading->collected) {
       break;
     }
     found.events.Add(take->rows.WaitingAt(wall, 0));
@@ -245,7 +255,7 @@ SharedLane::Ahead SharedLane::FoundAhead(int64_t wall) const {
 }
 
 void SharedLane::NoteOpened(LaneTake* take) {
-  Stand(take->reading->to);
+  Stand({.base = take->reading->to});
   take->opened = true;
   alone_ = false;
 }

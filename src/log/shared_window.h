@@ -7,6 +7,9 @@
 // behind; a lane elsewhere in the log reads by itself until it stands where others do. What was read for a lane and not
 // opened can be dropped at any time: then the lane reads it by itself.
 //
+// Lanes in the middle of one window read the rest of it together, each from its own time on: after seek(), those of a
+// new route that starts at a time, and all of a worker that ended while it sent a large transaction.
+//
 // Where lanes have caught up, what is known of "now" holds for one turn of the engine, so that it includes everything
 // committed before that began.
 //
@@ -27,6 +30,7 @@
 #include <vector>
 
 #include "base/event_filter.h"
+#include "base/position.h"
 #include "base/snapshot.h"
 #include "format/route_spec.h"
 #include "log/lane_rows.h"
@@ -38,11 +42,14 @@ struct LaneTake;
 
 // One pass over a window, for one lane or for several.
 struct WindowReading {
-  WindowReading(Snapshot window_from, Snapshot window_to) : from(std::move(window_from)), to(std::move(window_to)) {}
+  // Events above `after_time` only (Unix microseconds).
+  WindowReading(Snapshot window_from, Snapshot window_to, int64_t after_time = kBeforeAllTime)
+      : from(std::move(window_from)), to(std::move(window_to)), after(after_time) {}
   virtual ~WindowReading() = default;
 
   const Snapshot from;
   const Snapshot to;
+  const int64_t after;
   uint64_t durable_lsn = 0;
   uint64_t turn = 0;       // when `to` was the current snapshot; 0: it was recorded earlier
   bool saw_rows = false;   // so far
@@ -53,23 +60,26 @@ struct WindowReading {
 
 // A lane's part in it. The lane owns it.
 struct LaneTake {
-  LaneTake(std::shared_ptr<WindowReading> of, Snapshot lane_from, const EventFilter* lane_filter, size_t memory,
+  LaneTake(std::shared_ptr<WindowReading> of, Position lane_from, const EventFilter* lane_filter, size_t memory,
            size_t sort_memory, LaneRows::Budget* budget)
       : reading(std::move(of)),
         from(std::move(lane_from)),
-        narrower(!(from == reading->from)),
+        narrower(!(from.base == reading->from && after() == reading->after)),
         filter(lane_filter),
         version(filter->version()),
         rows(memory, sort_memory, budget) {}
 
+  // What is in it is what the lane would find.
+  bool current() const { return !reading->broken && !dropped && version == filter->version(); }
   // It has been looked through for the lane, and has nothing for it.
-  bool Nothing() const {
-    return reading->collected && !reading->broken && !dropped && version == filter->version() && rows.count() == 0;
-  }
+  bool Nothing() const { return reading->collected && current() && rows.count() == 0; }
   bool saw_rows() const { return saw_before || reading->saw_rows; }
+  // The lane has had a part of the window; it goes on above after().
+  bool resumes() const { return from.target.has_value(); }
+  int64_t after() const { return resumes() ? from.done_to : kBeforeAllTime; }
 
   const std::shared_ptr<WindowReading> reading;
-  const Snapshot from;  // where the lane stands; earlier than the reading begins where that follows upon nothing
+  const Position from;  // where the lane stands; earlier than the reading begins where that follows upon nothing
   const bool narrower;  // it is another place than where the reading begins
   const EventFilter* const filter;
   const uint64_t version;  // of the filter, when it was begun
@@ -122,9 +132,14 @@ class SharedWindows {
   bool IsNow(const WindowReading& reading) const { return reading.turn == turn_ || NothingSince(reading.to); }
 
   // --- reading together ---
-  // The lanes that may read a window to `to` along with one that opens it from `base`, and where it has to begin so
-  // that it has all of theirs in it.
-  Snapshot Gather(SharedLane* opener, const Snapshot& base, const Snapshot& to, std::vector<SharedLane*>* with);
+  // The lanes that may read a window to `to` along with one that opens it from `at`, and where it has to begin so that
+  // it has all of theirs in it: events above `after`.
+  struct Gathered {
+    Snapshot from;
+    int64_t after = kBeforeAllTime;
+    std::vector<SharedLane*> with;
+  };
+  Gathered Gather(SharedLane* opener, const Position& at, const Snapshot& to);
   // They take part, each from where it stands. Returns the opener's part.
   std::shared_ptr<LaneTake> Join(const std::shared_ptr<WindowReading>& reading, SharedLane* opener,
                                  const std::vector<SharedLane*>& with);
@@ -198,16 +213,16 @@ class SharedLane {
   SharedLane& operator=(const SharedLane&) = delete;
 
   // Its next window begins there. What was read ahead from elsewhere is forgotten.
-  void Stand(const Snapshot& base);
+  void Stand(const Position& position);
   // It reads by itself.
   void StandNowhere();
   // It reads that window by itself or as the opener, which has not failed: its next windows may be read with others.
   void NoteOpened(LaneTake* take);
   // The window from there if others have read it, or have begun to; it is opened then. nullptr: they have not, or have
   // found nothing in it, and there may be more by now: then it goes on from LooksFrom().
-  std::shared_ptr<LaneTake> TakeAhead(const Snapshot& base);
+  std::shared_ptr<LaneTake> TakeAhead(const Position& position);
   // Where a window begins that is to be looked through for the lane: behind what is known to hold nothing for it.
-  const Snapshot& LooksFrom() const { return end(); }
+  const Snapshot& LooksFrom() const { return end_base(); }
   // Others have looked as far as there is to read in this turn, and found nothing for the lane.
   bool Rests() const;
 
@@ -221,17 +236,22 @@ class SharedLane {
  private:
   friend class SharedWindows;
 
+  // What was read ahead by another filter, or not to its end, is none.
+  void ForgetOutdated();
   // The window to `reading`'s end is one with what has nothing for the lane.
   std::shared_ptr<LaneTake> Extend(const std::shared_ptr<WindowReading>& reading, size_t sort_memory);
-  // Where it stands when it has opened what is ahead.
-  const Snapshot& end() const { return ahead_.empty() ? *standing_ : ahead_.back()->reading->to; }
-  bool EndsWithNothing() const { return !ahead_.empty() && ahead_.back()->Nothing(); }
+  // Where it stands when it has opened what is ahead, and whether that is in the middle of a window.
+  const Snapshot& end_base() const { return ahead_.empty() ? standing_->base : ahead_.back()->reading->to; }
+  bool resumes() const { return ahead_.empty() && standing_->target; }
+  // The rest of a window that it has had a part of is opened, though there is nothing in it: the next one begins at a
+  // snapshot.
+  bool EndsWithNothing() const { return !ahead_.empty() && ahead_.back()->Nothing() && !ahead_.back()->resumes(); }
   bool ReadsAlong() const { return standing_ && !alone_ && ahead_.size() < kMostAhead; }
 
   SharedWindows* const windows_;
   const EventFilter* const filter_;
   const size_t memory_;
-  std::optional<Snapshot> standing_;
+  std::optional<Position> standing_;
   bool alone_ = false;
   std::deque<std::shared_ptr<LaneTake>> ahead_;
   LaneTake* taking_ = nullptr;  // what rows are given to just now
@@ -245,7 +265,7 @@ void SharedWindows::Give(const Wanting& wanting, const RowNames& row, const RowL
   for (const Wanting::Group& group : wanting.groups) {
     for (SharedLane* lane : group.by_lane[hash % group.lanes]) {
       LaneTake* take = lane->taking_;
-      if (take == nullptr || (take->narrower && take->from.Visible(row.xid)) ||
+      if (take == nullptr || (take->narrower && take->from.Covers(row.xid, location.created_at)) ||
           !take->filter->Wants(row.aggregate_type, row.aggregate_id, row.event_type, row.id, row.topic)) {
         continue;
       }

@@ -94,20 +94,21 @@ struct Figures {
 // As PgLaneLog and LaneReader are: what they do with Postgres is done with a World.
 class SimLane {
  public:
-  SimLane(World* world, SharedWindows* windows, std::shared_ptr<relay::LaneFilter> filter, const Snapshot& base,
+  SimLane(World* world, SharedWindows* windows, std::shared_ptr<relay::LaneFilter> filter, Position at,
           Figures* figures, size_t bytes = 100)
       : world_(world),
         windows_(windows),
         filter_(std::move(filter)),
         figures_(figures),
         bytes_(bytes),
-        base_(base),
+        at_(std::move(at)),
         place_(std::make_unique<SharedLane>(windows, filter_.get(), size_t{1} << 20)) {
-    place_->Stand(base_);
+    place_->Stand(at_);
   }
 
   bool open() const { return take_ != nullptr; }
-  const Snapshot& base() const { return base_; }
+  const Snapshot& base() const { return at_.base; }
+  bool resumes() const { return at_.target.has_value(); }
   const Snapshot& looks_from() const { return place_->LooksFrom(); }
   relay::LaneFilter* filter() { return filter_.get(); }
   const SharedLane& place() const { return *place_; }
@@ -119,25 +120,26 @@ class SimLane {
     if (TakeAhead()) {
       return true;
     }
-    if (windows_->NothingSince(base_)) {
+    if (!resumes() && windows_->NothingSince(at_.base)) {
       return false;
     }
     const Snapshot look = place_->LooksFrom();
     Snapshot to = world_->Now();
     uint64_t lsn = 0;
-    windows_->ChooseEnd(look, &to, &lsn);
-    if (to == look) {
-      windows_->NoteNothingSince(look);
-      return TakeAhead();
+    if (!resumes()) {
+      windows_->ChooseEnd(look, &to, &lsn);
+      if (to == look) {
+        windows_->NoteNothingSince(look);
+        return TakeAhead();
+      }
     }
-    current_ = tick == nullptr;
-    to = current_ ? to : *tick;
-    std::vector<SharedLane*> with;
-    const Snapshot from = windows_->Gather(place_.get(), look, to, &with);
-    auto pass = std::make_shared<Pass>(from, to);
+    current_ = !resumes() && tick == nullptr;
+    to = resumes() ? *at_.target : current_ ? to : *tick;
+    const SharedWindows::Gathered gathered = windows_->Gather(place_.get(), {look, at_.target, at_.done_to}, to);
+    auto pass = std::make_shared<Pass>(gathered.from, to, gathered.after);
     pass->turn = current_ ? windows_->turn() : 0;
     ++figures_->passes;
-    take_ = windows_->Join(pass, place_.get(), with);
+    take_ = windows_->Join(pass, place_.get(), gathered.with);
     place_->NoteOpened(take_.get());
     return true;
   }
@@ -147,8 +149,10 @@ class SimLane {
     if (open() || !place_->Rests()) {
       return false;
     }
+    EXPECT_FALSE(resumes());
     for (const Row& row : world_->rows) {
-      EXPECT_FALSE(world_->In(row, base_, turn_began) && Wants(row)) << base_.ToText() << " to " << turn_began.ToText();
+      EXPECT_FALSE(world_->In(row, at_.base, turn_began) && Wants(row))
+          << at_.base.ToText() << " to " << turn_began.ToText();
     }
     return true;
   }
@@ -156,8 +160,8 @@ class SimLane {
   // Looks at `rows` more. `fail`: and then something fails.
   void Look(size_t rows, bool fail) {
     if (alone_ || take_->dropped || take_->reading->broken) {
-      take_ = std::make_shared<LaneTake>(std::make_shared<Pass>(take_->from, take_->reading->to), take_->from,
-                                         filter_.get(), size_t{1} << 20, size_t{1} << 19, nullptr);
+      take_ = std::make_shared<LaneTake>(std::make_shared<Pass>(take_->from.base, take_->reading->to, take_->after()),
+                                         take_->from, filter_.get(), size_t{1} << 20, size_t{1} << 19, nullptr);
       alone_ = false;
       ++figures_->passes;
     }
@@ -196,14 +200,15 @@ class SimLane {
     }
     std::vector<int64_t> wanted;
     for (const Row& row : world_->rows) {
-      if (world_->In(row, base_, to) && Wants(row)) {
+      if (world_->In(row, at_.base, to) && !at_.Covers(row.xid, row.created_at) && Wants(row)) {
         wanted.push_back(row.created_at);
       }
     }
-    EXPECT_TRUE(take_->from == base_) << take_->from.ToText() << " " << base_.ToText();
-    EXPECT_EQ(got, wanted) << base_.ToText() << " to " << to.ToText();
+    EXPECT_TRUE(take_->from == at_) << take_->from.base.ToText() << " " << at_.base.ToText();
+    EXPECT_TRUE(!resumes() || to == *at_.target) << "a window that was begun ends where it did";
+    EXPECT_EQ(got, wanted) << at_.base.ToText() << " to " << to.ToText();
     read += got.size();
-    base_ = to;
+    at_ = {.base = to};
     take_.reset();
   }
 
@@ -211,7 +216,7 @@ class SimLane {
 
  private:
   bool TakeAhead() {
-    take_ = place_->TakeAhead(base_);
+    take_ = place_->TakeAhead(at_);
     current_ = take_ != nullptr && windows_->IsNow(*take_->reading);
     return take_ != nullptr;
   }
@@ -222,7 +227,7 @@ class SimLane {
 
   void LookAt(Pass* pass, const Row& row, bool several) {
     ++figures_->looked;
-    if (!world_->In(row, pass->from, pass->to)) {
+    if (!world_->In(row, pass->from, pass->to) || row.created_at <= pass->after) {
       return;
     }
     const RowLocation location{row.created_at, static_cast<uint64_t>(&row - world_->rows.data())};
@@ -249,7 +254,7 @@ class SimLane {
   std::shared_ptr<relay::LaneFilter> filter_;
   Figures* figures_;
   size_t bytes_;
-  Snapshot base_;
+  Position at_;
   bool current_ = false;
   bool alone_ = false;  // the window has to be looked through again
   std::unique_ptr<SharedLane> place_;
@@ -271,7 +276,10 @@ std::shared_ptr<relay::LaneFilter> Filter(const std::vector<std::string>& types,
 class SharedWindow : public ::testing::Test {
  protected:
   SimLane* Lane(std::shared_ptr<relay::LaneFilter> filter, const Snapshot& base) {
-    lanes.push_back(std::make_unique<SimLane>(&world, &windows, std::move(filter), base, &figures));
+    return Lane(std::move(filter), Position{.base = base});
+  }
+  SimLane* Lane(std::shared_ptr<relay::LaneFilter> filter, const Position& at) {
+    lanes.push_back(std::make_unique<SimLane>(&world, &windows, std::move(filter), at, &figures));
     return lanes.back().get();
   }
   void Read(SimLane* lane) {
@@ -433,6 +441,40 @@ TEST_F(SharedWindow, WhoIsFarAwayReadsAlone) {
   EXPECT_EQ(figures.passes, 3u);  // together again
 }
 
+// After seek(), and of a worker that ended while it sent one large transaction.
+TEST_F(SharedWindow, LanesInTheMiddleOfOneWindowReadItsRestOnce) {
+  const Snapshot start = world.Now();
+  Emit(1000);
+  const Snapshot end = world.Now();
+  Emit(10);
+  std::vector<int64_t> done;
+  for (uint32_t lane = 0; lane < 64; ++lane) {
+    done.push_back(lane % 2 == 0 ? 300 : 300 + 10 * lane);
+    Lane(Filter({"a*"}, lane, 64), Position{start, end, done.back()});
+  }
+  SimLane* nothing = Lane(Filter({"other"}), Position{start, end, 500});
+  SimLane* end_of_it = Lane(Filter({"a1"}), end);
+  SimLane* beginning = Lane(Filter({"a1"}), start);
+  SimLane* elsewhere = Lane(Filter({"a1"}), Position{start, world.Now(), 300});
+  windows.BeginTurn();
+  for (uint32_t lane = 0; lane < 64; ++lane) {
+    Read(lanes[lane].get());
+    EXPECT_TRUE(lanes[lane]->base() == end);
+  }
+  EXPECT_EQ(figures.passes, 1u);
+  EXPECT_FALSE(nothing->Rests(world.Now()));
+  Read(nothing);
+  EXPECT_TRUE(nothing->base() == end);
+  EXPECT_EQ(figures.passes, 1u);
+  ReadAll();
+  EXPECT_EQ(figures.passes, 3u)
+      << "what follows, together with the whole for the one that is near, and the other window";
+  EXPECT_EQ(end_of_it->read, 2u);
+  EXPECT_EQ(beginning->read, 202u);
+  EXPECT_EQ(elsewhere->read, 142u);
+  EXPECT_EQ(nothing->read, 0u);
+}
+
 TEST_F(SharedWindow, WhoReadsNothingIsLeftBehind) {
   const Snapshot start = world.Now();
   SimLane* paused = Lane(Filter({"*"}), start);
@@ -494,6 +536,28 @@ TEST_F(SharedWindow, WhatWasReadByAnotherFilterIsReadAgain) {
   EXPECT_EQ(second->read, 10u);
 }
 
+// A route with many lanes is altered.
+TEST_F(SharedWindow, WhatWasReadByOtherFiltersIsReadAgainOnce) {
+  const Snapshot start = world.Now();
+  for (uint32_t lane = 0; lane < 64; ++lane) {
+    Lane(Filter({"*"}, lane, 64), start);
+  }
+  Emit(500);
+  windows.BeginTurn();
+  Read(lanes[0].get());
+  for (const auto& lane : lanes) {
+    lane->filter()->Leave("t", "t");
+    lane->filter()->Return("t");
+  }
+  ReadAll();
+  EXPECT_EQ(figures.passes, 2u);
+  size_t read = 0;
+  for (const auto& lane : lanes) {
+    read += lane->read;
+  }
+  EXPECT_EQ(read, 500u);
+}
+
 TEST_F(SharedWindow, LanesComeAndGo) {
   const Snapshot start = world.Now();
   for (int i = 0; i < 5; ++i) {
@@ -546,11 +610,12 @@ class Case {
     }
     places_.push_back(world_.Now());
     for (size_t i = 0; i < makers_.size(); ++i) {
-      lanes_.push_back(New(i, places_.front()));
+      lanes_.push_back(New(i, {.base = places_.front()}));
     }
   }
 
   size_t rested() const { return rested_; }
+  size_t resuming() const { return resuming_; }
 
   void Run() {
     for (int step = 0; step < 600; ++step) {
@@ -579,12 +644,32 @@ class Case {
  private:
   int Below(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
 
-  std::unique_ptr<SimLane> New(size_t i, const Snapshot& base) {
-    return std::make_unique<SimLane>(&world_, &windows_, makers_[i](), base, &figures_, size_t{1} << Below(18));
+  std::unique_ptr<SimLane> New(size_t i, Position at) {
+    return std::make_unique<SimLane>(&world_, &windows_, makers_[i](), std::move(at), &figures_,
+                                     size_t{1} << Below(18));
+  }
+
+  // Some lanes are put into the middle of one window, as by seek(), or by a crash: then each has come as far as it has.
+  void Seek() {
+    const Snapshot from = places_[static_cast<size_t>(Below(static_cast<int>(places_.size())))];
+    const Snapshot to = world_.Now();
+    if (from == to || !to.Covers(from)) {
+      return;
+    }
+    const bool crash = Below(2) == 0;
+    const auto time = [this] { return static_cast<int64_t>(Below(static_cast<int>(world_.rows.size()) + 2)); };
+    const int64_t done = time();
+    for (size_t i = 0; i < lanes_.size(); ++i) {
+      if (Below(3) != 0) {
+        lanes_[i].reset();
+        lanes_[i] = New(i, {from, to, crash ? time() : done});
+        ++resuming_;
+      }
+    }
   }
 
   void Step() {
-    switch (Below(12)) {
+    switch (Below(13)) {
       case 0:
       case 1: {  // transactions
         for (int i = Below(20); i > 0; --i) {
@@ -619,10 +704,15 @@ class Case {
           const Snapshot base =
               Below(3) == 0 ? places_[static_cast<size_t>(Below(static_cast<int>(places_.size())))] : lanes_[i]->base();
           lanes_[i].reset();
-          lanes_[i] = New(i, base);
+          lanes_[i] = New(i, {.base = base});
         }
         return;
       }
+      case 12:
+        if (Below(10) == 0) {
+          Seek();
+        }
+        return;
       case 6: {  // a topic leaves or comes back, between two windows
         SimLane* lane = lanes_[Pick()].get();
         if (!lane->open() && Below(3) == 0) {
@@ -665,6 +755,7 @@ class Case {
 
   std::mt19937 random_;
   size_t rested_ = 0;
+  size_t resuming_ = 0;
   World world_;
   Figures figures_;
   SharedWindows windows_;
@@ -676,16 +767,19 @@ class Case {
 
 TEST(SharedWindowProperty, EachLaneGetsWhatItWouldGetAlone) {
   size_t rested = 0;
+  size_t resuming = 0;
   for (uint32_t seed = 1; seed <= 400; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Case one(seed);
     one.Run();
     rested += one.rested();
+    resuming += one.resuming();
     if (::testing::Test::HasFailure()) {
       return;
     }
   }
   EXPECT_GT(rested, 1000u);
+  EXPECT_GT(resuming, 1000u);
 }
 
 }  // namespace

@@ -36,9 +36,7 @@ struct NextEvents::Lane {
         position(record.position),
         place(windows, record.spec.get(), memory),
         reader(record.spec.get(), memory, windows) {
-    if (!position.target) {
-      place.Stand(position.base);
-    }
+    place.Stand(position);
   }
 
   const int64 route_id;
@@ -70,29 +68,25 @@ Snapshot NextEvents::EndOfNext(Lane* lane) const {
 
 bool NextEvents::OpenNext(Lane* lane) {
   Position& at = lane->position;
-  if (at.target) {
-    lane->reader.Open(at.base, *at.target, at.done_to);
-    at = {*at.target, std::nullopt, kBeforeAllTime};
-    lane->place.Stand(at.base);
-    return true;
-  }
-  if (std::shared_ptr<log::LaneTake> take = lane->place.TakeAhead(at.base); take != nullptr) {
-    at.base = take->reading->to;
+  if (std::shared_ptr<log::LaneTake> take = lane->place.TakeAhead(at); take != nullptr) {
+    at = {.base = take->reading->to};
     lane->reader.Open(std::move(take));
     return true;
   }
-  const uint64 finished = at.base.xmax > now_.xmax ? 0 : log::FinishedBetween(at.base, now_);
-  stopped_ = stopped_ || (finished > 0 && rows_ == 0);
-  if (finished == 0 || rows_ == 0) {
-    return false;
+  Snapshot to = at.target.value_or(now_);
+  if (!at.target) {
+    const uint64 finished = at.base.xmax > now_.xmax ? 0 : log::FinishedBetween(at.base, now_);
+    stopped_ = stopped_ || (finished > 0 && rows_ == 0);
+    if (finished == 0 || rows_ == 0) {
+      return false;
+    }
+    to = finished == 1 ? now_ : EndOfNext(lane);
   }
-  const Snapshot to = finished == 1 ? now_ : EndOfNext(lane);
-  std::vector<log::SharedLane*> with;
-  const auto pass =
-      std::make_shared<log::WindowPass>(windows_.Gather(&lane->place, at.base, to, &with), to, kBeforeAllTime);
-  lane->reader.Open(windows_.Join(pass, &lane->place, with));
+  const log::SharedWindows::Gathered gathered = windows_.Gather(&lane->place, at, to);
+  const auto pass = std::make_shared<log::WindowPass>(gathered.from, to, gathered.after);
+  lane->reader.Open(windows_.Join(pass, &lane->place, gathered.with));
   lane->place.NoteOpened(lane->reader.take());
-  at.base = to;
+  at = {.base = to};
   return true;
 }
 
