@@ -44,7 +44,7 @@ TEST_F(EngineTest, IdleLaneLooksOnlyWhenWokenOrAtThePollInterval) {
 }
 
 // Others have looked through the log for it: what it was woken for is nothing for it.
-TEST_F(EngineTest, LaneForWhichOthersHaveLookedLooksAtThePollIntervalAndForABarrierOnly) {
+TEST_F(EngineTest, LaneForWhichOthersHaveLookedLooksNowAndThenAndForABarrierOnly) {
   server.tells_rest = true;
   Turn();
   const int opened = server.calls["OpenWindow"];
@@ -66,9 +66,19 @@ TEST_F(EngineTest, LaneForWhichOthersHaveLookedLooksAtThePollIntervalAndForABarr
   Turn(true, 7);
   EXPECT_EQ(server.calls["OpenWindow"], after + 1);
   EXPECT_EQ(Status().barrier_done, 7u);
+  for (int i = 0; i < 5; ++i) {
+    clock.now += options.poll_micros;
+    Turn();
+  }
+  EXPECT_EQ(server.calls["OpenWindow"], after + 1) << "nor at the poll interval, if others look then";
+  server.tells_rest = false;
   clock.now += options.poll_micros;
   Turn();
-  EXPECT_EQ(server.calls["OpenWindow"], after + 2);
+  EXPECT_EQ(server.calls["OpenWindow"], after + 2) << "nobody does";
+  server.tells_rest = true;
+  clock.now += 2 * options.save_moved_micros;
+  Turn();
+  EXPECT_EQ(server.calls["OpenWindow"], after + 3) << "its position has to come along";
   engine->ReleaseLane(kLane, clock.now);
   Turn(true);
   EXPECT_EQ(Gone().size(), 1u);
