@@ -1,5 +1,7 @@
 #include "worker/lane_board.h"
 
+#include <algorithm>
+
 #include "base/fault_point.h"
 #include "pg/encoding.h"
 
@@ -34,28 +36,39 @@ void ClearLocked(LaneSlot* slot) {
 
 }  // namespace
 
-LaneSlot* TakeLaneSlot(Oid database, const LaneId& lane, uint64 incarnation) {
-  LaneSlot* found = nullptr;
+void TakeLaneSlots(Oid database, uint64 incarnation, std::span<TakenSlot> lanes) {
+  const auto take = [&](LaneSlot* slot, TakenSlot* taken) {
+    taken->slot = slot;
+    slot->database = database;
+    slot->owner = incarnation;
+    slot->view = LaneView{};
+    slot->view.id = taken->lane;
+    pg_atomic_write_u64(&slot->barrier, 0);
+  };
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  // Its last owner may still be there, or have died.
   for (int i = 0; i < Shared()->max_lanes; i++) {
     LaneSlot* slot = &Lanes()[i];
-    if (slot->database == database && slot->view.id == lane) {
-      found = slot;
+    if (slot->database != database) {
+      continue;
+    }
+    const auto known = std::lower_bound(lanes.begin(), lanes.end(), slot->view.id,
+                                        [](const TakenSlot& taken, const LaneId& id) { return taken.lane < id; });
+    if (known != lanes.end() && known->lane == slot->view.id && known->slot == nullptr) {
+      take(slot, &*known);
+    }
+  }
+  auto next = lanes.begin();
+  for (int i = 0; i < Shared()->max_lanes; i++) {
+    next = std::find_if(next, lanes.end(), [](const TakenSlot& taken) { return taken.slot == nullptr; });
+    if (next == lanes.end()) {
       break;
     }
-    if (slot->database == InvalidOid && found == nullptr) {
-      found = slot;
+    if (Lanes()[i].database == InvalidOid) {
+      take(&Lanes()[i], &*next);
     }
   }
-  if (found != nullptr) {
-    found->database = database;
-    found->owner = incarnation;
-    found->view = LaneView{};
-    found->view.id = lane;
-    pg_atomic_write_u64(&found->barrier, 0);
-  }
   LWLockRelease(Shared()->lock);
-  return found;
 }
 
 void WriteLaneSlot(LaneSlot* slot, uint64 incarnation, const LaneView& view, uint64 barrier) {

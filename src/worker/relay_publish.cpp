@@ -47,6 +47,7 @@ bool RelayPublisher::Publish(const RelayState& state) {
   bool well = true;
   state.engine.Lanes(&lane_statuses_);
   owned_.clear();
+  TakeSlotsOfNewLanes(state);
   for (const relay::LaneStatus& status : lane_statuses_) {
     auto found = state.lanes.find({status.id.route_id, status.id.lane});
     const OwnedLane* owned = found == state.lanes.end() ? nullptr : &found->second;
@@ -73,12 +74,26 @@ bool RelayPublisher::Publish(const RelayState& state) {
   return well;
 }
 
-void RelayPublisher::ShowLane(const relay::LaneStatus& status, int64_t now) {
-  auto [shown, made] = lanes_.try_emplace(status.id);
-  ShownLane& lane = shown->second;
-  if (made) {
-    lane.slot = TakeLaneSlot(place_.database, status.id, place_.incarnation);
+void RelayPublisher::TakeSlotsOfNewLanes(const RelayState& state) {
+  taken_.clear();
+  for (const relay::LaneStatus& status : lane_statuses_) {
+    if (!lanes_.contains(status.id) && state.lanes.contains({status.id.route_id, status.id.lane})) {
+      taken_.push_back({status.id});
+    }
   }
+  if (taken_.empty()) {
+    return;
+  }
+  std::sort(taken_.begin(), taken_.end(), [](const TakenSlot& a, const TakenSlot& b) { return a.lane < b.lane; });
+  TakeLaneSlots(place_.database, place_.incarnation, taken_);
+  for (const TakenSlot& taken : taken_) {
+    lanes_[taken.lane].slot = taken.slot;
+  }
+}
+
+void RelayPublisher::ShowLane(const relay::LaneStatus& status, int64_t now) {
+  ShownLane& lane = lanes_.at(status.id);
+  const bool made = lane.written_at == 0;
   lane.seen = true;
   // The barrier of a side lane is shown with its lane.
   const bool passed = status.id.side == 0 && lane.barrier != status.barrier_done;

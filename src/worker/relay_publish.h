@@ -11,6 +11,7 @@
 #include "parked/dead_letter_count.h"
 #include "relay/engine.h"
 #include "worker/incidents.h"
+#include "worker/lane_board.h"
 #include "worker/relay_config.h"
 #include "worker/relay_place.h"
 
@@ -69,6 +70,7 @@ class RelayPublisher {
   };
 
   void ShowLane(const relay::LaneStatus& status, int64_t now);
+  void TakeSlotsOfNewLanes(const RelayState& state);
   void FollowBacklog(const relay::LaneStatus& status, int64_t wall, ShownLane* lane) const;
   void FreeLanesThatLeft();
   void ShowDestinations(const RelayState& state, int64_t now);
@@ -96,6 +98,7 @@ class RelayPublisher {
   bool busy_ = false;
   // What the engine reported in this turn.
   std::vector<relay::LaneStatus> lane_statuses_;
+  std::vector<TakenSlot> taken_;         // reused
   std::vector<const OwnedLane*> owned_;  // of each of them, or nullptr; scratch
   std::vector<relay::DestinationStatus> destination_statuses_;
 };
