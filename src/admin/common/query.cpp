@@ -96,9 +96,13 @@ std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>&
 
 namespace {
 
-// Plain.
+// Plain. Where there is no such table the query is to say so.
 bool HasPages(const char* table) {
-  Relation relation = table_open(pg::FindOurRelation(table), AccessShareLock);
+  const Oid oid = pg::FindOurRelation(table);
+  if (!OidIsValid(oid)) {
+    return true;
+  }
+  Relation relation = table_open(oid, AccessShareLock);
   const bool has = !RELKIND_HAS_STORAGE(relation->rd_rel->relkind) || RelationGetNumberOfBlocks(relation) > 0;
   table_close(relation, NoLock);
   return has;
