@@ -15,7 +15,7 @@ using namespace pg::sql;
 namespace {
 
 // Elements of a text[] of the result; no NULLs are expected. Plain: the caller fills its owners from the pointers.
-int ResultTexts(uint64 row, int column, char*** texts) {
+int ResultTexts(const ResultRow& row, int column, char*** texts) {
   bool isnull = false;
   Datum value = ResultDatum(row, column, &isnull);
   if (isnull) {
@@ -33,7 +33,7 @@ int ResultTexts(uint64 row, int column, char*** texts) {
 }
 
 // Events are UTF-8 once they are read, so patterns and templates have to be, too.
-void ReadStrings(uint64 row, int column, std::vector<std::string>* strings) {
+void ReadStrings(const ResultRow& row, int column, std::vector<std::string>* strings) {
   char** texts = nullptr;
   int count = ResultTexts(row, column, &texts);
   for (int i = 0; i < count; i++) {
@@ -59,7 +59,7 @@ std::string SourceOf(std::string_view database) {
   return source;
 }
 
-void ReadConfig(uint64 row, format::RouteConfig* config) {
+void ReadConfig(const ResultRow& row, format::RouteConfig* config) {
   config->aggregate_types.clear();
   config->event_types.clear();
   ReadStrings(row, 3, &config->aggregate_types);
@@ -91,7 +91,7 @@ void ReadConfig(uint64 row, format::RouteConfig* config) {
   }
 }
 
-void ReadOptions(uint64 row, sink::OptionList* options) {
+void ReadOptions(const ResultRow& row, sink::OptionList* options) {
   char** names = nullptr;
   char** values = nullptr;
   int count = ResultTexts(row, 8, &names);
@@ -103,7 +103,7 @@ void ReadOptions(uint64 row, sink::OptionList* options) {
   }
 }
 
-void ReadRoute(uint64 row, Route* route) {
+void ReadRoute(const ResultRow& row, Route* route) {
   route->id = ResultInt64(row, 0);
   route->name = ResultText(row, 1);
   route->server = ResultText(row, 2);
@@ -148,7 +148,7 @@ const char* const kSelectRoutes =
 void ReadRoutes(std::vector<Route>* routes) {
   routes->reserve(routes->size() + SPI_processed);
   for (uint64 row = 0; row < SPI_processed; row++) {
-    ReadRoute(row, &routes->emplace_back());
+    ReadRoute(TakeRow(row), &routes->emplace_back());
   }
 }
 

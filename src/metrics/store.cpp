@@ -265,6 +265,22 @@ RouteFigures* TakeRoute(Oid database, int64_t route_id, Oid server, const LiveRo
   return &found->figures;
 }
 
+int FreeRouteSlots(Oid database, const LiveRoutes& live) {
+  if (store == nullptr) {
+    return 0;
+  }
+  LWLockAcquire(pg::Shared()->lock, LW_SHARED);
+  LWLockAcquire(store->lock, LW_SHARED);
+  int free = 0;
+  for (int i = 0; i < store->max_routes; i++) {
+    const RouteSlot& slot = RouteSlots()[i];
+    free += slot.database.load() == InvalidOid || MayBeTaken(slot, database, live) ? 1 : 0;
+  }
+  LWLockRelease(store->lock);
+  LWLockRelease(pg::Shared()->lock);
+  return free;
+}
+
 DestinationCounters* TakeDestination(Oid database, Oid server) {
   DatabaseFigures* own = FindDatabase(database, true);
   if (own == nullptr) {

@@ -139,7 +139,9 @@ struct LiveRoutes {
 // `other`, which is said once in the server's log. nullptr without preload. Good as long as the caller shows a lane of
 // the route in pg::Lanes().
 RouteFigures* TakeRoute(Oid database, int64_t route_id, Oid server, const LiveRoutes& live);
-// The same of a destination, while the caller shows it in pg::Destinations().
+// How many of the slots it could take for others.
+int FreeRouteSlots(Oid database, const LiveRoutes& live);
+// TakeRoute() of a destination, while the caller shows it in pg::Destinations().
 DestinationCounters* TakeDestination(Oid database, Oid server);
 // Whether they have slots of their own.
 bool HasSlot(Oid database, int64_t route_id, Oid server);

@@ -61,4 +61,44 @@ const char* ResultText(uint64 row, int column) {
   return SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column + 1);
 }
 
+ResultRow TakeRow(uint64 row) {
+  TupleDesc columns = SPI_tuptable->tupdesc;
+  const auto count = static_cast<size_t>(columns->natts);
+  auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * count));
+  auto* nulls = static_cast<bool*>(palloc(sizeof(bool) * count));
+  heap_deform_tuple(SPI_tuptable->vals[row], columns, values, nulls);
+  return {columns, values, nulls};
+}
+
+Datum ResultDatum(const ResultRow& row, int column, bool* isnull) {
+  *isnull = row.nulls[column];
+  return row.values[column];
+}
+
+int64 ResultInt64(const ResultRow& row, int column) {
+  return row.nulls[column] ? 0 : DatumGetInt64(row.values[column]);
+}
+
+int32 ResultInt32(const ResultRow& row, int column) {
+  return row.nulls[column] ? 0 : DatumGetInt32(row.values[column]);
+}
+
+bool ResultBool(const ResultRow& row, int column) {
+  return !row.nulls[column] && DatumGetBool(row.values[column]);
+}
+
+const char* ResultText(const ResultRow& row, int column) {
+  if (row.nulls[column]) {
+    return nullptr;
+  }
+  const Oid type = TupleDescAttr(row.columns, column)->atttypid;
+  if (type == TEXTOID) {
+    return TextDatumGetCString(row.values[column]);
+  }
+  Oid output = InvalidOid;
+  bool varlena = false;
+  getTypeOutputInfo(type, &output, &varlena);
+  return OidOutputFunctionCall(output, row.values[column]);
+}
+
 }  // namespace outbox::pg

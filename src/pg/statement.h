@@ -36,4 +36,18 @@ TimestampTz ResultTime(uint64 row, int column);
 // In its type's text form; nullptr: NULL.
 const char* ResultText(uint64 row, int column);
 
+// A row of the last result that is taken apart once: the functions above go through it anew for each column. palloc'd;
+// as long as the result.
+struct ResultRow {
+  TupleDesc columns;
+  Datum* values;
+  bool* nulls;
+};
+ResultRow TakeRow(uint64 row);
+Datum ResultDatum(const ResultRow& row, int column, bool* isnull);
+int64 ResultInt64(const ResultRow& row, int column);
+int32 ResultInt32(const ResultRow& row, int column);
+bool ResultBool(const ResultRow& row, int column);
+const char* ResultText(const ResultRow& row, int column);
+
 }  // namespace outbox::pg

@@ -27,7 +27,8 @@ constexpr int64_t kMilli = 1000;
 constexpr int64_t kSecond = 1000 * kMilli;
 constexpr int64_t kReleaseWithin = 5 * kSecond;  // for lanes and destinations in normal running
 constexpr int64_t kUnused = 2 * kSecond;         // a lane may be given back only to be claimed again
-constexpr int64_t kShowWithin = 50 * kMilli;     // what a turn did not show
+constexpr int64_t kPlacesComeFree = 60 * kSecond;
+constexpr int64_t kShowWithin = 50 * kMilli;  // what a turn did not show
 constexpr long kLongestWaitMs = 1000;
 
 class SystemClock final : public relay::Clock {
@@ -69,12 +70,17 @@ relay::SinkFactory Factory(const DestinationConfig& config, const SinkLimits& li
   return [config, limits] { return MakeSink(config, limits); };
 }
 
+std::vector<int64_t> RouteIds(const RelayConfig& config) {
+  std::vector<int64_t> ids;
+  for (const auto& [id, route] : config.routes) {
+    ids.push_back(id);
+  }
+  return ids;
+}
+
 relay::MeterPlace FiguresOf(Oid database, int64_t route_id, relay::DestinationId destination,
                             const RelayConfig& config) {
-  std::vector<int64_t> live;
-  for (const auto& [id, route] : config.routes) {
-    live.push_back(id);
-  }
+  const std::vector<int64_t> live = RouteIds(config);
   RouteFigures* figures = pg::Guard(
       [&] { return metrics::TakeRoute(database, route_id, destination, {.ids = live.data(), .count = live.size()}); });
   return {.figures = figures, .commits = &metrics::Figures()->commits};
@@ -157,7 +163,8 @@ void Relay::Reload() {
   ApplyDestinations(config);
   ApplyLanes(config);
   if (config.routes.size() < config_.routes.size()) {
-    MakeUseOfPlaces(config_.routes.size() - config.routes.size());
+    places_.next_at = clock_->NowMicros();
+    places_.until = places_.next_at + kPlacesComeFree;
   }
   config_ = std::move(config);
   generation_ = generation;
@@ -228,15 +235,24 @@ void Relay::ApplyLanes(const RelayConfig& config) {
   }
 }
 
-// Where routes have gone, as many of those that are counted together for want of a place may have one: a lane gets it
-// when it is claimed.
-void Relay::MakeUseOfPlaces(size_t gone) {
+// Where routes have gone, those that are counted together for want of a place may have theirs: a lane gets it when it
+// is claimed. A place is free when no worker shows a lane of the route that had it, which may be a while after the
+// route has gone: it is looked for each second for a minute.
+void Relay::MakeUseOfPlaces() {
+  const int64_t now = clock_->NowMicros();
+  if (now < places_.next_at) {
+    return;
+  }
+  places_.next_at = now < places_.until ? now + kSecond : relay::kNever;
+  const std::vector<int64_t> live = RouteIds(config_);
+  const int places =
+      pg::Guard([&] { return metrics::FreeRouteSlots(place_.database, {.ids = live.data(), .count = live.size()}); });
   std::set<int64_t> routes;
   for (auto& [id, lane] : lanes_) {
     if (lane.leaving || metrics::HasSlot(place_.database, id.route_id, lane.destination)) {
       continue;
     }
-    if (!routes.contains(id.route_id) && routes.size() >= gone) {
+    if (!routes.contains(id.route_id) && routes.size() >= static_cast<size_t>(places)) {
       return;
     }
     routes.insert(id.route_id);
@@ -436,6 +452,7 @@ void Relay::Turn() {
   // Nothing is done in the owner's name before the owner is known.
   if (!stopping_ && installation_.owner() != 0) {
     attempt(&chores_.reload, &Relay::Reload);
+    MakeUseOfPlaces();
     PutDown();
     attempt(&chores_.balance, &Relay::Rebalance);
   }

@@ -58,6 +58,10 @@ class Relay {
   struct Chores {
     Chore look, reload, balance, give_back;
   };
+  struct PlacesSought {  // see MakeUseOfPlaces
+    int64_t next_at = relay::kNever;
+    int64_t until = 0;
+  };
   struct Wait {
     std::vector<sink::WaitSpec> specs;
     std::vector<pg::WaitDescriptor> descriptors;
@@ -69,7 +73,7 @@ class Relay {
   void ApplyDestinations(const RelayConfig& config);
   void DropUnusedDestinations();
   void ApplyLanes(const RelayConfig& config);
-  void MakeUseOfPlaces(size_t gone);
+  void MakeUseOfPlaces();
   void PutDown();
   void Rebalance();
   bool Add(const LaneId& id);
@@ -98,6 +102,7 @@ class Relay {
   OwnedLanes lanes_;
   std::vector<LaneId> given_back_;  // left the engine, not yet released in the table
   int64_t drop_unused_at_ = relay::kNever;
+  PlacesSought places_;
   bool stopping_ = false;
   int64_t publish_at_ = 0;  // not before, monotonic microseconds
   bool published_ = false;  // in this turn

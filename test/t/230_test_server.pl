@@ -101,6 +101,12 @@ like(look(q{'kafka_silent', timeout => '500 ms'}), qr/^connection\|f\|destinatio
 server('kafka_login', qq("bootstrap.servers" '127.0.0.1:$closed_port'), 'outbox_kafka');
 sql(q{CREATE USER MAPPING FOR PUBLIC SERVER kafka_login OPTIONS ("sasl.username" 'a', "sasl.password" 'b')});
 is(look("'kafka_login', $patient"), 'options|f|config|BAD_OPTION', 'options that do not fit together');
+# What only tunes and the installed library does not know is told, with its version.
+my ($library) = `pkg-config --modversion rdkafka` =~ /^([\d.]+)/;
+my $knows = version->parse("v$library") >= version->parse('v2.2.0');
+server('kafka_newer', qq("bootstrap.servers" '127.0.0.1:$closed_port', "client.dns.lookup" 'use_all_dns_ips'), 'outbox_kafka');
+is(sql(qq{SELECT string_agg(detail, '') FROM outbox.test_server('kafka_newer', $patient) WHERE detail LIKE 'left out%'}),
+	$knows ? '' : "left out: client.dns.lookup, which librdkafka $library does not know", 'what the library does not know is left out, and told');
 is(look("'kafka', 'no such topic!', $patient"), 'topic|f|message|INVALID_TOPIC', 'a name that no topic can have');
 
 # Something else than Kafka: its first bytes are named, and not called an answer that is too long.

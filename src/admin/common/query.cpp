@@ -9,8 +9,10 @@
 #include "pg/transaction.h"
 
 extern "C" {
+#include "access/table.h"
 #include "catalog/namespace.h"
 #include "commands/extension.h"
+#include "storage/bufmgr.h"
 #include "utils/array.h"
 }
 
@@ -26,11 +28,22 @@ void TakeRows(std::vector<Row>* rows) {
     return;
   }
   TupleDesc columns = SPI_tuptable->tupdesc;
+  // Looked up once for each column, and each row taken apart once: SPI_getvalue() does both for each cell.
+  auto* outputs = static_cast<FmgrInfo*>(palloc(sizeof(FmgrInfo) * static_cast<size_t>(Max(columns->natts, 1))));
+  auto* values = static_cast<Datum*>(palloc(sizeof(Datum) * static_cast<size_t>(Max(columns->natts, 1))));
+  auto* nulls = static_cast<bool*>(palloc(static_cast<size_t>(Max(columns->natts, 1))));
+  for (int c = 0; c < columns->natts; c++) {
+    Oid output = InvalidOid;
+    bool varlena = false;
+    getTypeOutputInfo(TupleDescAttr(columns, c)->atttypid, &output, &varlena);
+    fmgr_info(output, &outputs[c]);
+  }
   for (uint64 r = 0; r < SPI_tuptable->numvals; r++) {
     rows->emplace_back(columns->natts);
+    heap_deform_tuple(SPI_tuptable->vals[r], columns, values, nulls);
     for (int c = 0; c < columns->natts; c++) {
-      const char* text = SPI_getvalue(SPI_tuptable->vals[r], columns, c + 1);
-      if (text != nullptr) {
+      if (!nulls[c]) {
+        const char* text = OutputFunctionCall(&outputs[c], values[c]);
         rows->back()[c] = text;
       }
     }
@@ -83,6 +96,18 @@ std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>&
 
 namespace {
 
+// Plain. Where there is no such table the query is to say so.
+bool HasPages(const char* table) {
+  const Oid oid = pg::FindOurRelation(table);
+  if (!OidIsValid(oid)) {
+    return true;
+  }
+  Relation relation = table_open(oid, AccessShareLock);
+  const bool has = !RELKIND_HAS_STORAGE(relation->rd_rel->relkind) || RelationGetNumberOfBlocks(relation) > 0;
+  table_close(relation, NoLock);
+  return has;
+}
+
 // Plain.
 void PrepareAgain(PlannedQuery* query, int params) {
   constexpr int kUses = 200;
@@ -113,6 +138,9 @@ std::vector<Row> RunPlanned(PlannedQuery* query, const std::vector<Cell>& params
 
 void RunPlanned(PlannedQuery* query, const std::vector<Cell>& params, const std::function<void()>& take) {
   pg::Guard([&] {
+    if (query->rows_of != nullptr && !HasPages(query->rows_of)) {
+      return;
+    }
     WithSpiAsOwner(query->how, [&] {
       PrepareAgain(query, static_cast<int>(params.size()));
       Datum values[kMaxParams] = {};

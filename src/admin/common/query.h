@@ -39,6 +39,8 @@ std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>&
 struct PlannedQuery {
   const char* sql;
   Plan how = Plan::kUsual;
+  // One of our tables that has to have rows for the query to have some: it is not run where that table has no page.
+  const char* rows_of = nullptr;
   SPIPlanPtr plan = nullptr;
   int uses = 0;  // of the plan
 };

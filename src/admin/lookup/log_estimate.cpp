@@ -43,9 +43,20 @@ struct Known {
   uint64 least_xid;  // 0: not looked for yet
 };
 
+// Day tables of a month have neighbouring oids, all of the same remainder by some power of two.
 Known* Remember(Oid oid, uint32 blocks) {
-  static Known all[64];
-  Known* known = &all[oid % lengthof(all)];
+  constexpr uint32 kRoom = 256;
+  constexpr uint32 kNear = 8;
+  static Known all[kRoom];
+  const uint32 home = oid * 2654435769U >> 24;  // Knuth's multiplicative hash
+  Known* known = &all[home];
+  for (uint32 i = 0; i < kNear; i++) {
+    Known* near = &all[(home + i) % kRoom];
+    if (near->oid == oid || near->oid == InvalidOid) {
+      known = near;
+      break;
+    }
+  }
   if (known->oid != oid || known->blocks != blocks) {
     *known = {};
     known->oid = oid;
@@ -76,7 +87,7 @@ void Look(LogEstimate::Table* table, int today) {
   table->readable = true;
   table->blocks = RelationGetNumberOfBlocks(opened.heap);
   table->indexed = opened.index != nullptr;
-  if (!days::LargestXid(opened, &table->largest_xid)) {
+  if (table->blocks == 0 || !days::LargestXid(opened, &table->largest_xid)) {
     table->largest_xid = 0;
   }
   Known* known = Remember(table->oid, table->blocks);

@@ -8,6 +8,7 @@
 #include "admin/lookup/server.h"
 #include "log/routes.h"
 #include "pg/schemas.h"
+#include "pg/statement.h"
 
 extern "C" {
 #include "access/xact.h"
@@ -29,19 +30,15 @@ SELECT s.route_id, s.lane, s.side, s.topic_template, t.topic,
 FROM outbox_internal.side_lane_position s JOIN outbox.route r ON r.id = s.route_id
 JOIN outbox_internal.side_topic t ON t.route_id = s.route_id AND t.lane = s.lane AND t.side = s.side
 WHERE $1 IS NULL OR r.name = $1
-ORDER BY s.route_id, s.lane, s.side, t.topic)"};
+ORDER BY s.route_id, s.lane, s.side, t.topic)",
+                             Plan::kUsual, "side_topic"};
 
+// Of all lanes, often: times as they are, not as numbers in text.
 PlannedQuery select_lanes = {R"(
-SELECT r.id, r.name, r.server, l.lane,
-       l.window_from, l.window_to, (extract(epoch FROM l.done_to) * 1000000)::bigint,
-       r.start_snapshot,
-       CASE r.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN '9223372036854775807'
-            ELSE (extract(epoch FROM r.start_time) * 1000000)::bigint::text END,
-       CASE WHEN isfinite(l.since) THEN (extract(epoch FROM l.since) * 1000000)::bigint END,
+SELECT r.id, r.name, r.server::text, l.lane, l.window_from::text, l.window_to::text, l.done_to, r.start_snapshot::text,
+       r.start_time, l.since, l.saved_at, greatest(l.since, r.created_at),
        coalesce(l.home <> outbox_internal.home() AND NOT EXISTS (SELECT FROM outbox_internal.origin o
-         WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL),
-       (extract(epoch FROM l.saved_at) * 1000000)::bigint,
-       (date_part('epoch', greatest(l.since, r.created_at)) * 1000000)::bigint
+         WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL)
 FROM outbox.route r
 JOIN outbox_internal.lane_position l ON l.route_id = r.id
 WHERE $1 IS NULL OR r.name = $1
@@ -56,7 +53,8 @@ SELECT s.route_id, (extract(epoch FROM s.at) * 1000000)::bigint, s.lane, s.topic
        coalesce(s.fork_from, s.stood_from), s.fork_to, (extract(epoch FROM s.fork_done_to) * 1000000)::bigint
 FROM outbox_internal.lane_start s JOIN outbox.route r ON r.id = s.route_id
 WHERE $1 IS NULL OR r.name = $1
-ORDER BY s.route_id, s.at, s.lane, s.topic)"};
+ORDER BY s.route_id, s.at, s.lane, s.topic)",
+                              Plan::kUsual, "lane_start"};
 
 int64 Number(const Cell& cell) {
   return std::strtoll(cell.value().c_str(), nullptr, 10);
@@ -72,6 +70,59 @@ Position PositionOf(const Row& row, size_t column) {
     position.done_to = Number(row[column + 2]);
   }
   return position;
+}
+
+// Unix microseconds; those without an end are the least and the greatest number.
+int64 Micros(TimestampTz time) {
+  return TIMESTAMP_NOT_FINITE(time) ? time : time + kPgEpochMicros;
+}
+
+struct LaneRow {
+  int64 route_id = 0;
+  std::string route;
+  std::string server;
+  int lane = 0;
+  std::string window_from;
+  Cell window_to;
+  std::optional<int64> done_to;
+  std::string start_snapshot;
+  int64 start_time = 0;
+  int64 since = 0;
+  std::optional<int64> saved_at;
+  int64 there_since = 0;
+  bool restored = false;
+};
+
+void ReadLaneRow(const pg::ResultRow& row, LaneRow* lane) {
+  const auto time = [&row](int column) {
+    return row.nulls[column] ? std::optional<int64>() : Micros(DatumGetTimestampTz(row.values[column]));
+  };
+  const auto text = [&row](int column) { return row.nulls[column] ? "" : pg::ResultText(row, column); };
+  lane->route_id = pg::ResultInt64(row, 0);
+  lane->route = text(1);
+  lane->server = text(2);
+  lane->lane = pg::ResultInt32(row, 3);
+  lane->window_from = text(4);
+  if (const char* to = pg::ResultText(row, 5); to != nullptr) {
+    lane->window_to = to;
+  }
+  lane->done_to = time(6);
+  lane->start_snapshot = text(7);
+  lane->start_time = time(8).value_or(0);
+  lane->since = time(9).value_or(PG_INT64_MIN);
+  lane->saved_at = time(10);
+  lane->there_since = time(11).value_or(0);
+  lane->restored = pg::ResultBool(row, 12);
+}
+
+std::vector<LaneRow> LoadLaneRows(const Cell& route) {
+  std::vector<LaneRow> rows;
+  RunPlanned(&select_lanes, {route}, [&rows] {
+    for (uint64 row = 0; row < SPI_processed; row++) {
+      ReadLaneRow(pg::TakeRow(row), &rows.emplace_back());
+    }
+  });
+  return rows;
 }
 
 // As the lanes see it: the template of the fork, else the spec's.
@@ -193,23 +244,27 @@ std::vector<LaneRecord> ReadLanes(const Cell& route, Positions positions) {
     const int64 id = one.id;
     routes.emplace(id, std::move(one));
   }
-  for (const Row& row : RunPlanned(&select_lanes, {route})) {
-    auto of_route = routes.find(Number(row[0]));
+  for (const LaneRow& row : LoadLaneRows(route)) {
+    auto of_route = routes.find(row.route_id);
     if (of_route == routes.end()) {
       continue;  // made since
     }
     LaneRecord lane;
     lane.route_id = of_route->first;
-    lane.route = row[1].value();
-    lane.server = row[2].value();
-    lane.lane = static_cast<int>(Number(row[3]));
-    lane.position = PositionOf(row, 4);
-    lane.start_snapshot = ParseSnapshot(row[7].value());
-    lane.start_time = Number(row[8]);
-    lane.since = row[9] ? Number(row[9]) : PG_INT64_MIN;
-    lane.restored = row[10] == "t";
-    lane.saved_at = row[11] ? Number(row[11]) : row[9] ? lane.since : 0;
-    lane.there_since = Number(row[12]);
+    lane.route = row.route;
+    lane.server = row.server;
+    lane.lane = row.lane;
+    lane.position.base = ParseSnapshot(row.window_from);
+    if (row.window_to) {
+      lane.position.target = ParseSnapshot(*row.window_to);
+    }
+    lane.position.done_to = row.done_to.value_or(lane.position.done_to);
+    lane.start_snapshot = ParseSnapshot(row.start_snapshot);
+    lane.start_time = row.start_time;
+    lane.since = row.since;
+    lane.restored = row.restored;
+    lane.saved_at = row.saved_at ? *row.saved_at : row.since == PG_INT64_MIN ? 0 : row.since;
+    lane.there_since = row.there_since;
     if (lane.restored && positions == Positions::kOfThisLog) {
       lane.position = {ParseSnapshot(kNothingVisible), std::nullopt, kBeforeAllTime};
       lane.start_time = INT64_MIN;

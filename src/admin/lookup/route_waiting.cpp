@@ -1,11 +1,11 @@
 #include "admin/lookup/route_waiting.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 
 #include "admin/common/query.h"
+#include "pg/statement.h"
 
 namespace outbox::admin {
 
@@ -44,19 +44,28 @@ struct Part {
   int64 there_since = 0;  // see LaneRecord
 };
 
+// The results of both: route, lane, side lane, name, since when.
+PlannedQuery select_lanes = {
+    "SELECT l.route_id, l.lane, 0, r.name, greatest(l.since, r.created_at) "
+    "FROM outbox_internal.lane l JOIN outbox.route r ON r.id = l.route_id"};
+PlannedQuery select_side_lanes = {
+    "SELECT s.route_id, s.lane, s.side, r.name, greatest(l.since, r.created_at) "
+    "FROM outbox_internal.side_lane s JOIN outbox_internal.lane l ON l.route_id = s.route_id AND l.lane = s.lane "
+    "JOIN outbox.route r ON r.id = s.route_id",
+    Plan::kUsual, "side_lane"};
+
 std::vector<Part> LoadParts() {
-  static PlannedQuery query = {
-      "SELECT l.route_id, l.lane, 0, r.name, (date_part('epoch', greatest(l.since, r.created_at)) * 1000000)::bigint "
-      "FROM outbox_internal.lane l JOIN outbox.route r ON r.id = l.route_id UNION ALL "
-      "SELECT s.route_id, s.lane, s.side, r.name, (date_part('epoch', greatest(l.since, r.created_at)) * "
-      "1000000)::bigint FROM outbox_internal.side_lane s JOIN outbox_internal.lane l ON l.route_id = s.route_id "
-      "AND l.lane = s.lane JOIN outbox.route r ON r.id = s.route_id"};
   std::vector<Part> parts;
-  for (const Row& row : RunPlanned(&query)) {
-    parts.push_back(
-        {{std::strtoll(row[0]->c_str(), nullptr, 10), std::atoi(row[1]->c_str()), std::atoi(row[2]->c_str())},
-         row[3].value(),
-         std::strtoll(row[4]->c_str(), nullptr, 10)});
+  for (PlannedQuery* query : {&select_lanes, &select_side_lanes}) {
+    RunPlanned(query, {}, [&parts] {
+      parts.reserve(parts.size() + SPI_processed);
+      for (uint64 i = 0; i < SPI_processed; i++) {
+        const pg::ResultRow row = pg::TakeRow(i);
+        parts.push_back({{pg::ResultInt64(row, 0), pg::ResultInt32(row, 1), pg::ResultInt32(row, 2)},
+                         pg::ResultText(row, 3),
+                         DatumGetTimestampTz(row.values[4]) + kPgEpochMicros});
+      }
+    });
   }
   return parts;
 }

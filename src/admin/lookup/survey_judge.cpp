@@ -101,7 +101,7 @@ std::vector<size_t> SurveyJudge::FindParked() const {
       "SELECT k.n FROM ROWS FROM (unnest($1::bigint[]), unnest($2::timestamptz[]), unnest($3::uuid[])) "
       "WITH ORDINALITY k(route_id, created_at, id, n) WHERE EXISTS (SELECT FROM outbox_internal.parked p "
       "WHERE p.route_id = k.route_id AND p.created_at = k.created_at AND p.id = k.id AND p.replay = 0) ORDER BY 1",
-      Plan::kByKey};
+      Plan::kByKey, "parked"};
   for (const admin::Row& row : RunPlanned(&query, {ArrayLiteral(routes), ArrayLiteral(times), ArrayLiteral(ids)})) {
     parked.push_back(static_cast<size_t>(std::strtoull(row[0].value().c_str(), nullptr, 10)) - 1);
   }
@@ -128,7 +128,7 @@ std::vector<int64> ParkingRoutes() {
   static PlannedQuery query = {
       "SELECT r.id FROM outbox.route r WHERE EXISTS (SELECT FROM outbox_internal.parked p WHERE p.route_id = r.id) "
       "ORDER BY 1",
-      Plan::kByKey};
+      Plan::kByKey, "parked"};
   for (const Row& row : RunPlanned(&query)) {
     routes.push_back(std::strtoll(row[0].value().c_str(), nullptr, 10));
   }

@@ -111,14 +111,14 @@ std::vector<Trace> LoadTraces(const std::string& id) {
 
 // The event of its key that goes first; nothing: none, and it will be let go.
 Cell BehindWhom(const Trace& trace, const std::string& id) {
-  std::vector<Row> rows = RunSql(
-      Access::kRead,
+  static PlannedQuery query = {
       "SELECT h.id, h.state FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id CROSS JOIN LATERAL "
       "outbox_internal.key_head(p.route_id, p.order_key, r.on_failure = 'block', p.created_at, p.replay, p.id) h "
       "WHERE p.route_id = $1::bigint AND p.id = $2::uuid AND p.replay = $3::bigint "
       "AND p.created_at = timestamptz 'epoch' + $4::bigint * interval '1 microsecond'",
-      {Cell(std::to_string(trace.route_id)), Cell(id), trace.row[kReplay], Cell(std::to_string(trace.created_at))},
-      outbox::admin::Plan::kByKey);
+      outbox::admin::Plan::kByKey};
+  const std::vector<Row> rows = RunPlanned(&query, {Cell(std::to_string(trace.route_id)), Cell(id), trace.row[kReplay],
+                                                    Cell(std::to_string(trace.created_at))});
   return rows.empty() ? Cell() : "waits behind event " + rows[0][0].value() + ", which is " + rows[0][1].value();
 }
 
@@ -132,83 +132,106 @@ void AddReason(const Trace& trace, const std::vector<Pause>& pauses, const std::
       row->at(kReason) = BehindWhom(trace, id);
     }
   } else if (row->at(kState) != "delivered") {
-    std::vector<Row> rows = RunSql(Access::kRead,
-                                   "SELECT reason FROM outbox.audit WHERE event_id = $1::uuid AND route = $2 "
-                                   "AND action IN ('skip', 'discard') ORDER BY at DESC LIMIT 1",
-                                   {Cell(id), row->at(kRoute)});
+    static PlannedQuery query = {
+        "SELECT reason FROM outbox.audit WHERE event_id = $1::uuid AND route = $2 "
+        "AND action IN ('skip', 'discard') ORDER BY at DESC LIMIT 1"};
+    const std::vector<Row> rows = RunPlanned(&query, {Cell(id), row->at(kRoute)});
     if (!rows.empty()) {
       row->at(kReason) = rows[0][0];
     }
   }
 }
 
-// The row of progress that speaks of the event's delivery: of the lane that delivered it, in the time in which it did,
+// A row of the answer about an event that a lane has delivered, and where in outbox_internal.progress that is told.
+struct Delivery {
+  size_t row = 0;  // of the answer
+  int64 route_id = 0;
+  Passage passage;
+};
+
+std::string TimeText(int64 micros) {
+  return micros == PG_INT64_MIN ? "-infinity" : micros == PG_INT64_MAX ? "infinity" : UnixMicrosText(micros);
+}
+
+// For each delivery the row of progress that speaks of it: of the lane that delivered it, in the time in which it did,
 // the first of its own that covers it, unless that names other topics only; then a side lane has delivered it. Rows
 // before the lane was put back to where the event is still to come mean nothing. Where the first rows since the event
 // was made are not kept any more, the first that is kept may be of another time: then nothing is said.
-void AddWindow(const LaneRecord& lane, const FoundEvent& event, const Passage& passage, Row* row) {
+//
+// One statement for all of them: planning it for each of a hundred routes takes longer than all else.
+void AddWindows(const FoundEvent& event, const std::vector<Delivery>& deliveries, std::vector<Row>* answer) {
+  if (deliveries.empty()) {
+    return;
+  }
   auto covers = [](const std::string& g) {
-    return "(pg_visible_in_snapshot($3::xid8, " + g + ".window_from) OR (" + g +
-           ".window_to IS NOT NULL AND pg_visible_in_snapshot($3::xid8, " + g + ".window_to) AND " + g +
+    return "(pg_visible_in_snapshot($1::xid8, " + g + ".window_from) OR (" + g +
+           ".window_to IS NOT NULL AND pg_visible_in_snapshot($1::xid8, " + g + ".window_to) AND " + g +
            ".done_to IS NOT NULL AND " + g +
-           ".done_to >= timestamptz 'epoch' + $4::bigint * interval '1 microsecond')) ";
+           ".done_to >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond')) ";
   };
-  // Literals for the planner, which then opens only the days since the event; their digits are made here.
-  const int64 since = std::max(passage.after, event.created_at - 1);
+  std::vector<std::string> routes, lanes, after, since, until, topics;
+  int64 first = PG_INT64_MAX;
+  for (const Delivery& one : deliveries) {
+    const int64 from = std::max(one.passage.after, event.created_at - 1);
+    first = std::min(first, from);
+    routes.push_back(std::to_string(one.route_id));
+    lanes.push_back(std::to_string(one.passage.lane));
+    after.push_back(TimeText(one.passage.after));
+    since.push_back(TimeText(from));
+    until.push_back(TimeText(one.passage.until));
+    topics.push_back((*answer)[one.row][kTopic].value_or(""));
+  }
+  // A literal for the planner, which then opens only the days since the event; its digits are made here.
   auto within = [&](const std::string& g) {
-    return g + ".at > '" + UnixMicrosText(since) + "'::timestamptz" +
-           (passage.until == PG_INT64_MAX
-                ? ""
-                : " AND " + g + ".at <= '" + UnixMicrosText(passage.until) + "'::timestamptz") +
-           " ";
+    return g + ".at > '" + UnixMicrosText(first) + "'::timestamptz AND " + g + ".at > x.since AND " + g +
+           ".at <= x.until ";
   };
-  std::string covering =
-      "SELECT g.* FROM outbox_internal.progress g WHERE g.route_id = $1::bigint AND g.lane = $2::integer AND " +
+  const std::string covering =
+      "SELECT g.* FROM outbox_internal.progress g WHERE g.route_id = x.route_id AND g.lane = x.lane AND " +
       within("g") + "AND " + covers("g") +
       // a rewind follows the record of the run; the clock of events may be a little ahead of the server's
       "AND NOT (EXISTS (SELECT FROM outbox_internal.server_run s WHERE s.met_at > g.at - interval '1 hour') AND EXISTS "
-      "(SELECT "
-      "FROM outbox_internal.progress m "
+      "(SELECT FROM outbox_internal.progress m "
       "WHERE m.route_id = g.route_id AND m.lane = g.lane AND m.side = 0 AND m.survived IS NOT NULL AND m.at > g.at "
       "AND " +
       within("m") + "AND NOT " + covers("m") + ")) ";
-  std::string known =
-      "EXISTS (SELECT FROM jsonb_object_keys(g.places) k WHERE k = $5 OR left(k, length($5) + 1) = $5 || '/')";
-  std::string before =
-      passage.after == PG_INT64_MIN ? "true" : "b.at > '" + UnixMicrosText(passage.after) + "'::timestamptz";
-  std::string sql =
-      "WITH own AS (" + covering + "AND g.side = 0 ORDER BY g.at LIMIT 1), other AS (" + covering +
-      "AND g.side > 0 AND " + known +
+  const std::string known =
+      "EXISTS (SELECT FROM jsonb_object_keys(g.places) k WHERE k = x.topic OR left(k, length(x.topic) + 1) = x.topic "
+      "|| '/')";
+  const std::string sql =
+      "SELECT x.n - 1, w.* FROM ROWS FROM (unnest($3::bigint[]), unnest($4::integer[]), unnest($5::timestamptz[]), "
+      "unnest($6::timestamptz[]), unnest($7::timestamptz[]), unnest($8::text[])) WITH ORDINALITY "
+      "x (route_id, lane, after, since, until, topic, n) CROSS JOIN LATERAL (WITH own AS (" +
+      covering + "AND g.side = 0 ORDER BY g.at LIMIT 1), other AS (" + covering + "AND g.side > 0 AND " + known +
       " ORDER BY g.at LIMIT 1) "
       "SELECT (extract(epoch FROM g.at) * 1000000)::bigint, "
       "(SELECT b.window_from FROM outbox_internal.progress b WHERE b.route_id = g.route_id AND b.lane = g.lane "
-      " AND b.side = g.side AND b.at < g.at AND " +
-      before +
-      " ORDER BY b.at DESC LIMIT 1), "
+      " AND b.side = g.side AND b.at < g.at AND b.at > x.after ORDER BY b.at DESC LIMIT 1), "
       "coalesce(g.window_to, g.window_from), "
       "(SELECT jsonb_object_agg(e.key, e.value) FROM jsonb_each(g.places) e "
-      " WHERE e.key = $5 OR (left(e.key, length($5) + 1) = $5 || '/' "
-      "  AND substr(e.key, length($5) + 2) ~ '^[0-9]+$')) "
+      " WHERE e.key = x.topic OR (left(e.key, length(x.topic) + 1) = x.topic || '/' "
+      "  AND substr(e.key, length(x.topic) + 2) ~ '^[0-9]+$')) "
       "FROM (SELECT g.* FROM own g WHERE g.places IS NULL OR g.places ? '...' OR " +
       known +
-      " UNION ALL SELECT * FROM other UNION ALL SELECT * FROM own LIMIT 1) g "
+      " UNION ALL SELECT * FROM other UNION ALL SELECT * FROM own LIMIT 1) g) w "
       "WHERE EXISTS (SELECT FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid "
       " WHERE i.inhparent = 'outbox_internal.progress'::regclass AND right(c.relname, 8) <= "
-      " to_char((timestamptz 'epoch' + $4::bigint * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYYMMDD'))";
-  std::vector<Row> rows =
-      RunSql(Access::kRead, sql.c_str(),
-             {Cell(std::to_string(lane.route_id)), Cell(std::to_string(passage.lane)), Cell(std::to_string(event.xid)),
-              Cell(std::to_string(event.created_at)), row->at(kTopic)});
-  if (!rows.empty()) {
-    row->at(kDeliveredAt) = UnixMicrosCell(Number(rows[0][0]));
-    row->at(kWindowFrom) = rows[0][1];
-    row->at(kWindowTo) = rows[0][2];
-    row->at(kPlaces) = rows[0][3];
+      " to_char((timestamptz 'epoch' + $2::bigint * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYYMMDD'))";
+  for (const Row& found : RunSql(Access::kRead, sql.c_str(),
+                                 {Cell(std::to_string(event.xid)), Cell(std::to_string(event.created_at)),
+                                  TextArrayLiteral(routes), TextArrayLiteral(lanes), TextArrayLiteral(after),
+                                  TextArrayLiteral(since), TextArrayLiteral(until), TextArrayLiteral(topics)},
+                                 outbox::admin::Plan::kByKey)) {
+    Row& row = (*answer)[deliveries[static_cast<size_t>(Number(found[0]))].row];
+    row[kDeliveredAt] = UnixMicrosCell(Number(found[1]));
+    row[kWindowFrom] = found[2];
+    row[kWindowTo] = found[3];
+    row[kPlaces] = found[4];
   }
 }
 
-// The row for an event that was never parked on the route.
-Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const OwnedLaneView* view,
+// The row for an event that was never parked on the route; AddWindows() adds what progress tells of it.
+Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const Passage& passage, const OwnedLaneView* view,
             const std::vector<Pause>& pauses) {
   Row row(kColumns);
   row[kRoute] = lane.route;
@@ -217,14 +240,11 @@ Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const OwnedLaneView
   row[kTopic] = TopicOf(lane, event);
   row[kReplay] = "0";
   row[kAttempts] = "0";
-  const Passage passage = lane.PassageOf(FactsOf(event), event.id);
   row[kState] = event.mine                                   ? "uncommitted"
                 : passage.kind == Passage::Kind::kDelivered  ? "delivered"
                 : passage.kind == Passage::Kind::kPassedOver ? "passed over"
                                                              : "pending";
-  if (row[kState] == "delivered") {
-    AddWindow(lane, event, passage, &row);
-  } else if (row[kState] == "passed over") {
+  if (row[kState] == "passed over") {
     row[kReason] = "the route was moved behind it by outbox.seek() at " + UnixMicrosText(passage.by->at) +
                    "; outbox.replay() sends it";
   } else if (row[kState] == "pending") {
@@ -251,14 +271,15 @@ Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const OwnedLaneView
 // What the topic of a parked event that is due was refused with, when one before it was tried; nothing: it was not.
 // They are tried in the order in which they are due, a few hundred at a time.
 Row TroubleOfTopic(const Trace& trace) {
-  std::vector<Row> rows = RunSql(
-      Access::kRead,
+  static PlannedQuery query = {
       "SELECT d.error_class, d.error_code, d.error_message, (extract(epoch FROM d.failed_at) * 1000000)::bigint FROM "
       "((SELECT p.* FROM outbox_internal.due_keyed p WHERE p.route_id = $1::bigint AND p.lane = $2::integer "
       "ORDER BY p.due_at, p.created_at LIMIT 1000) UNION ALL (SELECT p.* FROM outbox_internal.due_shared p "
       "WHERE p.route_id = $1::bigint ORDER BY p.due_at, p.created_at LIMIT 1000)) d "
       "WHERE d.topic = $3 AND d.error_class = 'topic' ORDER BY d.failed_at DESC LIMIT 1",
-      {Cell(std::to_string(trace.route_id)), trace.row[kLane], trace.row[kTopic]}, outbox::admin::Plan::kByKey);
+      outbox::admin::Plan::kByKey};
+  const std::vector<Row> rows =
+      RunPlanned(&query, {Cell(std::to_string(trace.route_id)), trace.row[kLane], trace.row[kTopic]});
   return rows.empty() ? Row() : rows[0];
 }
 
@@ -332,6 +353,8 @@ OUTBOX_FUNCTION(outbox_status) {
   std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
   for (const FoundEvent& event : FindEvents(Access::kRead, id)) {
     bool routed = false;
+    std::vector<Row> answer;
+    std::vector<Delivery> deliveries;
     for (const LaneRecord& lane : lanes) {
       const bool takes = Takes(lane, event);
       for (Trace& trace : traces) {
@@ -345,8 +368,16 @@ OUTBOX_FUNCTION(outbox_status) {
         routed = true;
         int side = lane.SideOf(FactsOf(event));
         int number = side < 0 ? 0 : lane.sides[static_cast<size_t>(side)].side;
-        result.Add(LaneRow(lane, event, FindLaneView(views, lane.route_id, lane.lane, number), pauses));
+        const Passage passage = lane.PassageOf(FactsOf(event), event.id);
+        answer.push_back(LaneRow(lane, event, passage, FindLaneView(views, lane.route_id, lane.lane, number), pauses));
+        if (answer.back()[kState] == "delivered") {
+          deliveries.push_back({answer.size() - 1, lane.route_id, passage});
+        }
       }
+    }
+    AddWindows(event, deliveries, &answer);
+    for (const Row& row : answer) {
+      result.Add(row);
     }
     if (!routed) {
       Row row(kColumns);

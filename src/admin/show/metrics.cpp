@@ -352,7 +352,7 @@ void AddParked(const Sources& from) {
       "SELECT t.route_id, t.state, c.n, c.error_class FROM there t CROSS JOIN LATERAL ("
       "SELECT x.error_class, count(*) AS n FROM (SELECT p.error_class FROM outbox_internal.parked p "
       "WHERE p.state = t.state AND p.route_id = t.route_id LIMIT 1000) x GROUP BY 1) c ORDER BY 1, 2, 4",
-      outbox::admin::Plan::kByKey};
+      outbox::admin::Plan::kByKey, "parked"};
   static_assert(kParkedLimit == 1000);
   if (!from.MayRead({"parked"})) {
     return;
@@ -389,7 +389,8 @@ void AddParked(const Sources& from) {
 
 void AddTopics(const Sources& from) {
   static PlannedQuery topics = {
-      "SELECT t.route_id, t.topic, min(t.error_class) FROM outbox_internal.side_topic t GROUP BY 1, 2 ORDER BY 1, 2"};
+      "SELECT t.route_id, t.topic, min(t.error_class) FROM outbox_internal.side_topic t GROUP BY 1, 2 ORDER BY 1, 2",
+      outbox::admin::Plan::kUsual, "side_topic"};
   if (!from.MayRead({"side_topic"})) {
     return;
   }
@@ -415,7 +416,8 @@ void AddTopics(const Sources& from) {
 void AddDestinations(const Sources& from) {
   static PlannedQuery pauses = {
       "SELECT p.server, p.topic IS NOT NULL, p.aggregate_type IS NOT NULL, "
-      "(extract(epoch FROM p.paused_at) * 1000000)::bigint FROM outbox.pause p"};
+      "(extract(epoch FROM p.paused_at) * 1000000)::bigint FROM outbox.pause p",
+      outbox::admin::Plan::kUsual, "pause"};
   std::map<std::string, int64> paused;  // by server: since when, of whole destinations
   int64 oldest[4] = {};                 // by kind
   static constexpr const char* kKinds[4] = {"destination", "route", "topic", "key"};

@@ -92,46 +92,159 @@ bool GoesBefore(const Label& a, const Label& b) {
   return a.name_length != b.name_length ? a.name_length < b.name_length : memcmp(a.name, b.name, a.name_length) < 0;
 }
 
-// An object of strings as it lies in a jsonb (utils/jsonb.h), into memory that is used again: an input function would
-// parse it, ten thousand times. Plain; the caller has no more than kMostLabels labels.
-class JsonbWriter {
- public:
-  Datum Write(Label* labels, int count) {
-    static_assert(2 * kMostLabels < JB_OFFSET_STRIDE);  // so only the first entry has an offset
-    std::sort(labels, labels + count, GoesBefore);
-    Size size = VARHDRSZ + sizeof(uint32) + 2 * sizeof(JEntry) * static_cast<Size>(count);
-    for (int i = 0; i < count; i++) {
-      size += labels[i].name_length + labels[i].value_length;
-    }
-    if (size > room_) {
-      room_ = Max(size, Size{1024});
-      bytes_ = static_cast<char*>(palloc(room_));
-    }
-    SET_VARSIZE(bytes_, size);
-    auto* container = reinterpret_cast<JsonbContainer*>(bytes_ + VARHDRSZ);
-    container->header = static_cast<uint32>(count) | JB_FOBJECT;
-    char* to = reinterpret_cast<char*>(container->children + 2 * count);
-    for (int i = 0; i < count; i++) {
-      container->children[i] = JENTRY_ISSTRING | labels[i].name_length | (i == 0 ? JENTRY_HAS_OFF : 0);
-      memcpy(to, labels[i].name, labels[i].name_length);
-      to += labels[i].name_length;
-    }
-    for (int i = 0; i < count; i++) {
-      container->children[count + i] = JENTRY_ISSTRING | labels[i].value_length;
-      memcpy(to, labels[i].value, labels[i].value_length);
-      to += labels[i].value_length;
-    }
-    return PointerGetDatum(bytes_);
-  }
-
- private:
-  char* bytes_ = nullptr;  // of the current memory context
-  Size room_ = 0;
-};
-
 Label LabelOf(const char* name, const char* value, size_t length) {
   return {name, value, static_cast<uint32>(strlen(name)), static_cast<uint32>(length)};
 }
+
+// The labels of a sample, in the order of jsonb. Samples that have the same labels, or all but one, come together.
+class LabelList {
+ public:
+  void Set(const Labels* base, const char* label, const char* of_label) {
+    if (base != base_) {
+      base_ = base;
+      base_count_ = 0;
+      for (const auto& [name, value] : *base) {
+        base_labels_[base_count_++] = LabelOf(name, value.data(), value.size());
+      }
+      std::sort(base_labels_, base_labels_ + base_count_, GoesBefore);
+    }
+    count_ = 0;
+    const Label more = label == nullptr ? Label{} : LabelOf(label, of_label, strlen(of_label));
+    bool added = label == nullptr;
+    for (int i = 0; i < base_count_; i++) {
+      if (!added && GoesBefore(more, base_labels_[i])) {
+        labels_[count_++] = more;
+        added = true;
+      }
+      labels_[count_++] = base_labels_[i];
+    }
+    if (!added) {
+      labels_[count_++] = more;
+    }
+  }
+  int count() const { return count_; }
+  const Label& operator[](int i) const { return labels_[i]; }
+  Size bytes() const {
+    Size size = 0;
+    for (int i = 0; i < count_; i++) {
+      size += labels_[i].name_length + labels_[i].value_length;
+    }
+    return size;
+  }
+
+ private:
+  const Labels* base_ = nullptr;
+  Label base_labels_[kMostLabels];
+  int base_count_ = 0;
+  Label labels_[kMostLabels + 1];
+  int count_ = 0;
+};
+
+// An object of strings as it lies in a jsonb (utils/jsonb.h): an input function would parse it, ten thousand times.
+Size JsonbSize(const LabelList& labels) {
+  return VARHDRSZ + sizeof(uint32) + 2 * sizeof(JEntry) * static_cast<Size>(labels.count()) + labels.bytes();
+}
+
+// `to`: aligned as an int.
+void WriteJsonb(const LabelList& labels, Size size, char* to) {
+  static_assert(2 * (kMostLabels + 1) < JB_OFFSET_STRIDE);  // so only the first entry has an offset
+  const int count = labels.count();
+  SET_VARSIZE(to, size);
+  auto* container = reinterpret_cast<JsonbContainer*>(to + VARHDRSZ);
+  container->header = static_cast<uint32>(count) | JB_FOBJECT;
+  char* bytes = reinterpret_cast<char*>(container->children + 2 * count);
+  for (int i = 0; i < count; i++) {
+    container->children[i] = JENTRY_ISSTRING | labels[i].name_length | (i == 0 ? JENTRY_HAS_OFF : 0);
+    memcpy(bytes, labels[i].name, labels[i].name_length);
+    bytes += labels[i].name_length;
+  }
+  for (int i = 0; i < count; i++) {
+    container->children[count + i] = JENTRY_ISSTRING | labels[i].value_length;
+    memcpy(bytes, labels[i].value, labels[i].value_length);
+    bytes += labels[i].value_length;
+  }
+}
+
+// Rows (name, labels, value, kind, help) as a tuple has them, in memory that is used again: what samples have in common
+// is laid down once, and forming each tuple from its columns costs three times as much as all else that is done for it.
+// Plain; in the current memory context.
+class RowWriter {
+ public:
+  // Columns behind `value` are the same for all samples of a family.
+  void SetFamily(const Family& family) {
+    tail_size_ = 0;
+    Append(KindName(family.kind), &tail_, &tail_size_);
+    Append(family.help, &tail_, &tail_size_);
+    head_size_ = 0;
+  }
+  void SetName(const char* family, const char* suffix) {
+    head_size_ = 0;
+    Append(psprintf("%s%s", family, suffix), &head_, &head_size_);
+  }
+  HeapTuple Write(const LabelList& labels, double value) {
+    const Size header = MAXALIGN(SizeofHeapTupleHeader);
+    const Size labels_size = JsonbSize(labels);
+    const Size labels_at = header + INTALIGN(head_size_);
+    const Size value_at = DOUBLEALIGN(labels_at + labels_size);
+    const Size tail_at = value_at + sizeof(float8);
+    const Size size = tail_at + tail_size_;
+    if (size > room_) {
+      room_ = Max(2 * size, Size{1024});
+      bytes_ = static_cast<char*>(palloc(room_));
+      memset(bytes_, 0, header);
+      auto* tuple = reinterpret_cast<HeapTupleHeader>(bytes_);
+      HeapTupleHeaderSetNatts(tuple, kColumns);
+      tuple->t_infomask = HEAP_HASVARWIDTH;
+      tuple->t_hoff = static_cast<uint8>(header);
+      tuple_.t_data = tuple;
+    }
+    // What is between two columns has to be zero.
+    memcpy(bytes_ + header, head_.bytes, head_size_);
+    memset(bytes_ + header + head_size_, 0, labels_at - header - head_size_);
+    WriteJsonb(labels, labels_size, bytes_ + labels_at);
+    memset(bytes_ + labels_at + labels_size, 0, value_at - labels_at - labels_size);
+    memcpy(bytes_ + value_at, &value, sizeof(value));
+    memcpy(bytes_ + tail_at, tail_.bytes, tail_size_);
+    tuple_.t_len = static_cast<uint32>(size);
+    return &tuple_;
+  }
+
+ private:
+  struct Bytes {
+    char* bytes;
+    Size room;
+  };
+
+  // A text behind those that are there, aligned if it has a header of four bytes.
+  static void Append(const char* text, Bytes* to, Size* used) {
+    const Size length = strlen(text);
+    const bool small = length + VARHDRSZ_SHORT <= VARATT_SHORT_MAX;
+    const Size at = small ? *used : INTALIGN(*used);
+    const Size end = at + length + (small ? VARHDRSZ_SHORT : VARHDRSZ);
+    if (end > to->room) {
+      const Size room = 2 * end;
+      char* bytes = static_cast<char*>(palloc0(room));
+      memcpy(bytes, to->bytes == nullptr ? "" : to->bytes, *used);
+      *to = {bytes, room};
+    }
+    memset(to->bytes + *used, 0, at - *used);
+    if (small) {
+      SET_VARSIZE_SHORT(to->bytes + at, length + VARHDRSZ_SHORT);
+    } else {
+      SET_VARSIZE(to->bytes + at, length + VARHDRSZ);
+    }
+    memcpy(to->bytes + end - length, text, length);
+    *used = end;
+  }
+
+  HeapTupleData tuple_ = {};
+  char* bytes_ = nullptr;
+  Size room_ = 0;
+  Bytes head_ = {};
+  Size head_size_ = 0;
+  Bytes tail_ = {};
+  Size tail_size_ = 0;
+};
 
 }  // namespace
 
@@ -184,29 +297,18 @@ void Samples::Return(FunctionCallInfo fcinfo) const {
     return info;
   });
   pg::Guard([&] {
-    JsonbWriter labels_writer;
+    LabelList labels;
+    RowWriter writer;
     for (const FamilySamples& of : families_) {
       const char* suffix = nullptr;
-      Datum values[kColumns] = {};
-      bool nulls[kColumns] = {};
-      values[3] = CStringGetTextDatum(KindName(of.family->kind));
-      values[4] = CStringGetTextDatum(of.family->help);
+      writer.SetFamily(*of.family);
       for (const Sample& sample : of.samples) {
         if (suffix != sample.suffix) {
           suffix = sample.suffix;
-          values[0] = CStringGetTextDatum(psprintf("%s%s", of.family->name, suffix));
+          writer.SetName(of.family->name, suffix);
         }
-        Label labels[kMostLabels];
-        int count = 0;
-        for (const auto& [name, value] : *sample.labels) {
-          labels[count++] = LabelOf(name, value.data(), value.size());
-        }
-        if (sample.label != nullptr) {
-          labels[count++] = LabelOf(sample.label, sample.of_label, strlen(sample.of_label));
-        }
-        values[1] = labels_writer.Write(labels, count);
-        values[2] = Float8GetDatum(sample.value);
-        tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+        labels.Set(sample.labels, sample.label, sample.of_label);
+        tuplestore_puttuple(result->setResult, writer.Write(labels, sample.value));
       }
     }
   });
