@@ -36,6 +36,7 @@ finish() {
 }
 # All was measured: the table of this part, and the end.
 measured() {
+  [ "$(grep -cv '"(run)"' "$CSV")" -gt 1 ] || die "$PART: nothing was measured"
   figure "(run)" "took" s 0 $((SECONDS - BEGAN))
   [ ! -t 2 ] || echo >&2
   python3 scripts/bench.d/figures table "$CSV" || finish 1
