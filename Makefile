@@ -107,9 +107,8 @@ SINK_CXXFLAGS = $(OUTBOX_CXXFLAGS) -O2 -g $(SINK_HARDENED) $(COPT) $(DEBUG_INFO)
 SINK_OBJ_DIR  = build/sink$(if $(OUTBOX_FAULT_POINTS),-fault-points)
 sink_objs     = $(patsubst src/%.cpp,$(SINK_OBJ_DIR)/%.o,$(wildcard $(1)))
 SINK_COMMON   = $(patsubst %.cpp,%.o,$(sort $(wildcard src/base/*.cpp src/sink/*.cpp $(SINKS_INSIDE:%=%/*.cpp)) $(KIND_SRCS)))
-# $(call sink_needs,sink,word): what follows that word in the file. An optional line: a macro, and packages that it stands for.
+# $(call sink_needs,sink,word): what follows that word in the file.
 sink_needs    = $(shell sed -n 's/^$(2) //p' src/sink/$(1)/needs 2>/dev/null)
-sink_optional = $(if $(1),$(if $(shell pkg-config --exists $(wordlist 2,9,$(1)) 2>/dev/null && echo yes),$(1)))
 
 # The first of a sink's allocators that is there; OUTBOX_ALLOCATOR=libc leaves them all out.
 sink_allocator = $(if $(filter libc,$(OUTBOX_ALLOCATOR)),,$(firstword $(foreach name,$(call sink_needs,$(1),allocator),$(if \
@@ -119,12 +118,10 @@ comma := ,
 
 define SINK_RULES
 SINK_$(1)_OBJS     := $$(filter-out $$(call sink_objs,$$(KIND_SRCS)),$$(call sink_objs,src/sink/$(1)/*.cpp))
-SINK_$(1)_OPTIONAL := $$(call sink_optional,$$(call sink_needs,$(1),optional))
 SINK_$(1)_ALLOCATOR := $$(call sink_allocator,$(1))
-SINK_$(1)_PACKAGES := $$(wordlist 2,9,$$(SINK_$(1)_OPTIONAL)) $$(call sink_needs,$(1),pkg-config)
+SINK_$(1)_PACKAGES := $$(call sink_needs,$(1),pkg-config)
 SINK_OBJS += $$(SINK_$(1)_OBJS)
-$$(SINK_$(1)_OBJS): SINK_CXXFLAGS += $$(addprefix -D,$$(firstword $$(SINK_$(1)_OPTIONAL))) \
-  $$(if $$(strip $$(SINK_$(1)_PACKAGES)),$$$$(pkg-config --cflags $$(SINK_$(1)_PACKAGES)))
+$$(SINK_$(1)_OBJS): SINK_CXXFLAGS += $$(if $$(strip $$(SINK_$(1)_PACKAGES)),$$$$(pkg-config --cflags $$(SINK_$(1)_PACKAGES)))
 outbox-sink-$(1): $$(SINK_COMMON) $$(SINK_$(1)_OBJS) $$(FAULT_STAMP)
 	$$(CXX) -pthread $$(SINK_LDFLAGS) -o $$@ $$(filter %.o,$$^) $$(if $$(SINK_$(1)_ALLOCATOR),-Wl$$(comma)--no-as-needed $$$$(pkg-config --libs $$(SINK_$(1)_ALLOCATOR))) \
 	  $$(if $$(strip $$(SINK_$(1)_PACKAGES)),$$$$(pkg-config --libs $$(SINK_$(1)_PACKAGES)))

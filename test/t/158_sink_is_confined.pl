@@ -63,7 +63,11 @@ foreach my $program (@programs, grep { -e } "$ENV{OUTBOX_STAGE}$lib/outbox.so", 
 	like($elf, qr/GNU_RELRO/, '... with read-only relocations');
 	like($elf, qr/GNU_STACK.*\sRW\s/, '... has no executable stack');
 	like($elf, qr/__stack_chk_fail/, '... notices that its stack is overrun');
-	like($elf, qr/__mem(?:cpy|move|set)_chk|__snprintf_chk|__fprintf_chk/, '... or a buffer of known size');
+  SKIP:
+	{
+		skip 'glibc before 2.40 has hardly any of its checks for clang', 1 if `readelf --string-dump=.comment $program` =~ /clang/;
+		like($elf, qr/__mem(?:cpy|move|set)_chk|__snprintf_chk|__fprintf_chk/, '... or a buffer of known size');
+	}
 }
 ok(!-e $node->data_dir . '/PG_VERSION.new', 'the data directory is as it was');
 no_server_crashed($node);

@@ -124,8 +124,11 @@ Status Connection::Finish() {
   }
   connecting_fd_ = -1;  // the context's now
   context_->flags &= ~REDIS_BLOCK;
-  unsent_ = tls_ == nullptr ? Unsent::kNothing : Unsent::kWaitsForRoom;
-  return tls_ == nullptr ? Status() : tls_->Attach(context_.get());
+  if (tls_ == nullptr) {
+    return {};
+  }
+  unsent_ = Unsent::kWaitsForRoom;  // the handshake
+  return tls_->Start(context_->fd, &session_);
 }
 
 // Keeps waiting while the address may still answer.
@@ -163,15 +166,24 @@ Status Connection::Pump() {
   }
   Flush();
   Read();  // after a failed write too: the server may have said why it hung up
+  if (session_ != nullptr && !session_->failure().ok()) {
+    Error failure = session_->failure();
+    if (failure.error_class == ErrorClass::kConfig) {
+      return Status(std::move(failure));
+    }
+    return Lost(failure.code.empty() ? IoErrorCode(REDIS_ERR_IO) : failure.code.c_str(), failure.message);
+  }
+  if (closed_) {
+    return Lost(IoErrorCode(REDIS_ERR_EOF), "Server closed the connection");
+  }
   if (context_->err == 0 && write_error_ == 0) {
     return {};
   }
-  Error reason = tls_ == nullptr ? Error() : tls_->Explain();
-  if (!reason.ok()) {
-    return Status(std::move(reason));
-  }
-  const char* text = context_->err != 0 ? context_->errstr : strerror(write_error_);
-  return Trouble(IoErrorCode(context_->err), "lost the connection to " + HostAndPort() + ": " + text);
+  return Lost(IoErrorCode(context_->err), context_->err != 0 ? context_->errstr : strerror(write_error_));
+}
+
+Status Connection::Lost(const char* code, const std::string& why) const {
+  return Trouble(code, "lost the connection to " + HostAndPort() + ": " + why);
 }
 
 void Connection::Read() {
@@ -182,7 +194,11 @@ void Connection::Read() {
   ExpectBytes(1);
   progress_ = true;
   const size_t before = context_->reader->len;
-  redisBufferRead(context_.get());
+  if (session_ == nullptr) {
+    redisBufferRead(context_.get());
+  } else {
+    ReadTls();
+  }
   unparsed_ += context_->reader->len - before;
   if (unsent_ == Unsent::kWaitsForRead) {
     Flush();
@@ -222,14 +238,31 @@ void Connection::Write() {
   unsent_ = Unsent::kNothing;
 }
 
-// hiredis knows how.
 void Connection::WriteTls() {
-  redisAppendFormattedCommand(context_.get(), out_.bytes().data(), out_.bytes().size());
-  out_.Clear();
-  int done = 0;
-  if (redisBufferWrite(context_.get(), &done) == REDIS_OK) {
-    progress_ |= done != 0;
-    unsent_ = done != 0 ? Unsent::kNothing : tls_->WriteWaitsForRead() ? Unsent::kWaitsForRead : Unsent::kWaitsForRoom;
+  using Result = TlsSession::Result;
+  Result result = Result::kMoved;
+  do {
+    size_t count = 0;
+    result = session_->Write(out_.bytes(), &count);
+    progress_ |= count != 0;
+    out_.Take(count);
+  } while (result == Result::kMoved && !out_.empty());
+  closed_ |= result == Result::kClosed;
+  unsent_ = result == Result::kMoved          ? Unsent::kNothing
+            : result == Result::kWaitsForRead ? Unsent::kWaitsForRead
+                                              : Unsent::kWaitsForRoom;
+}
+
+void Connection::ReadTls() {
+  char bytes[TlsSession::kLargestRecord];
+  size_t count = 0;
+  const TlsSession::Result result = session_->Read(bytes, sizeof(bytes), &count);
+  if (count != 0 && redisReaderFeed(context_->reader, bytes, count) != REDIS_OK) {
+    context_->err = REDIS_ERR_OOM;
+  }
+  closed_ |= result == TlsSession::Result::kClosed;
+  if (result == TlsSession::Result::kWaitsForRoom) {
+    unsent_ = Unsent::kWaitsForRoom;
   }
 }
 
@@ -279,6 +312,7 @@ Status Connection::NextReply(ReplyPtr* reply, size_t longest) {
 }
 
 void Connection::Drop() {
+  session_.reset();
   context_.reset();
   resolving_ = false;
   resolved_.reset();
@@ -291,6 +325,7 @@ void Connection::Drop() {
   out_.Clear();
   unsent_ = Unsent::kNothing;
   write_error_ = 0;
+  closed_ = false;
   low_water_ = 1;
   progress_ = false;
   unparsed_ = 0;

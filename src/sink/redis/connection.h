@@ -77,12 +77,14 @@ class Connection {
   };
   void Write();
   void WriteTls();
+  void ReadTls();
   Status TryResolved();
   Status TryNext();  // the next address of the list
   Status TryConnected();
-  Status Finish();  // the socket is connected: hand it to hiredis
+  Status Finish();  // the socket is connected
   void Read();
   std::string HostAndPort() const;
+  Status Lost(const char* code, const std::string& why) const;
 
   const Address address_;
   const std::shared_ptr<TlsContext> tls_;
@@ -94,9 +96,11 @@ class Connection {
   int64_t next_at_ = -1;  // when the next address is tried though this one may still answer
   int connecting_fd_ = -1;
   std::unique_ptr<redisContext, FreeContext> context_;
+  std::unique_ptr<TlsSession> session_;  // where the connection is encrypted
   resp::Buffer out_;
   Unsent unsent_ = Unsent::kNothing;
   int write_error_ = 0;  // errno
+  bool closed_ = false;  // by the server, where TLS said so
   bool progress_ = false;
   int low_water_ = 1;    // the socket's SO_RCVLOWAT
   size_t unparsed_ = 0;  // bytes read since the last whole reply

@@ -2,20 +2,16 @@
 
 #include "sink/options.h"
 
-#ifdef OUTBOX_HAVE_HIREDIS_SSL
-#include <hiredis/hiredis.h>
-#include <hiredis/hiredis_ssl.h>
+#include <errno.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
-#include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <string.h>
 
 #include <utility>
-#endif
 
 namespace outbox::sink {
 
-#ifdef OUTBOX_HAVE_HIREDIS_SSL
 namespace {
 
 template <typename Type, void (*Free)(Type*)>
@@ -23,7 +19,6 @@ struct Freer {
   void operator()(Type* object) const { Free(object); }
 };
 using ContextPtr = std::unique_ptr<SSL_CTX, Freer<SSL_CTX, SSL_CTX_free>>;
-using SslPtr = std::unique_ptr<SSL, Freer<SSL, SSL_free>>;
 using X509Ptr = std::unique_ptr<X509, Freer<X509, X509_free>>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY, EVP_PKEY_free>>;
 struct FreeBio {
@@ -73,50 +68,83 @@ bool PresentPem(SSL_CTX* context, const std::string& certificates, const std::st
   return private_key != nullptr && SSL_CTX_use_PrivateKey(context, private_key.get()) == 1;
 }
 
-class OpenSsl : public TlsContext {
- public:
-  OpenSsl(ContextPtr context, std::string name) : context_(std::move(context)), name_(std::move(name)) {}
-
-  Status Attach(redisContext* context) override {
-    SslPtr ssl(SSL_new(context_.get()));
-    if (ssl == nullptr) {
-      return TlsError("could not start TLS");
-    }
-    X509_VERIFY_PARAM* verify = SSL_get0_param(ssl.get());
-    bool is_address = X509_VERIFY_PARAM_set1_ip_asc(verify, name_.c_str()) == 1;
-    if (!is_address &&
-        (SSL_set1_host(ssl.get(), name_.c_str()) != 1 || SSL_set_tlsext_host_name(ssl.get(), name_.c_str()) != 1)) {
-      return TlsError("could not start TLS");
-    }
-    ERR_clear_error();
-    if (redisInitiateSSL(context, ssl.get()) != REDIS_OK) {
-      Error reason = Explain();
-      if (!reason.ok()) {
-        return Status(std::move(reason));
-      }
-      return Status(ErrorClass::kDestination, "TLS", std::string("TLS handshake failed: ") + context->errstr);
-    }
-    attached_ = ssl.release();  // the context's now
-    return {};
-  }
-  bool WriteWaitsForRead() override { return SSL_want(attached_) == SSL_READING; }
-  Error Explain() override {
-    unsigned long last = ERR_peek_last_error();
-    ERR_clear_error();
-    if (ERR_GET_LIB(last) != ERR_LIB_SSL || ERR_GET_REASON(last) != SSL_R_CERTIFICATE_VERIFY_FAILED) {
-      return {};
-    }
-    return {ErrorClass::kConfig, "TLS",
-            "the Redis server's certificate is not one to trust for \"" + name_ + "\" (see ca_pem, tls_server_name)"};
-  }
-
- private:
-  const ContextPtr context_;
-  const std::string name_;
-  SSL* attached_ = nullptr;
-};
-
 }  // namespace
+
+Status TlsContext::Start(int socket, std::unique_ptr<TlsSession>* session) const {
+  session->reset(new TlsSession(SSL_new(context_), &name_));
+  SSL* ssl = (*session)->ssl_;
+  if (ssl == nullptr || SSL_set_fd(ssl, socket) != 1) {
+    return TlsError("could not start TLS");
+  }
+  const bool is_address = X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name_.c_str()) == 1;
+  if (!is_address && (SSL_set1_host(ssl, name_.c_str()) != 1 || SSL_set_tlsext_host_name(ssl, name_.c_str()) != 1)) {
+    return TlsError("could not start TLS");
+  }
+  ERR_clear_error();  // a name that is no address is one
+  SSL_set_connect_state(ssl);
+  return {};
+}
+
+TlsSession::Result TlsSession::Write(std::string_view bytes, size_t* count) {
+  *count = 0;
+  ERR_clear_error();
+  errno = 0;
+  if (SSL_is_init_finished(ssl_) == 0) {
+    if (const int returned = SSL_do_handshake(ssl_); returned != 1) {
+      return Explain(returned);
+    }
+  }
+  if (bytes.empty()) {
+    return Result::kMoved;
+  }
+  const int returned = SSL_write_ex(ssl_, bytes.data(), bytes.size(), count);
+  return returned == 1 ? Result::kMoved : Explain(returned);
+}
+
+TlsSession::Result TlsSession::Read(char* to, size_t size, size_t* count) {
+  *count = 0;
+  ERR_clear_error();
+  errno = 0;
+  const int returned = SSL_read_ex(ssl_, to, size, count);
+  return returned == 1 ? Result::kMoved : Explain(returned);
+}
+
+TlsSession::Result TlsSession::Explain(int returned) {
+  const int system_error = errno;
+  const int kind = SSL_get_error(ssl_, returned);
+  const unsigned long last = ERR_peek_last_error();
+  const int reason = ERR_GET_LIB(last) == ERR_LIB_SSL ? ERR_GET_REASON(last) : 0;
+  if (kind == SSL_ERROR_WANT_READ) {
+    return Result::kWaitsForRead;
+  }
+  if (kind == SSL_ERROR_WANT_WRITE) {
+    return Result::kWaitsForRoom;
+  }
+  // A server that is killed says no good-bye; that an answer is whole is seen in the answer.
+  if (kind == SSL_ERROR_ZERO_RETURN || (kind == SSL_ERROR_SYSCALL && system_error == 0)) {
+    return Result::kClosed;
+  }
+#ifdef SSL_R_UNEXPECTED_EOF_WHILE_READING
+  if (reason == SSL_R_UNEXPECTED_EOF_WHILE_READING) {
+    ERR_clear_error();
+    return Result::kClosed;
+  }
+#endif
+  if (failure_.ok()) {
+    if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
+      failure_ = {
+          ErrorClass::kConfig, "TLS",
+          "the Redis server's certificate is not one to trust for \"" + *name_ + "\" (see ca_pem, tls_server_name)"};
+    } else if (last == 0) {
+      failure_ = {ErrorClass::kDestination, {}, strerror(system_error)};  // no matter of TLS
+    } else {
+      const char* text = ERR_reason_error_string(last);
+      failure_ = {ErrorClass::kDestination, "TLS", std::string("TLS: ") + (text == nullptr ? "an error" : text)};
+    }
+  }
+  ERR_clear_error();
+  return Result::kFailed;
+}
 
 Status MakeTls(const Options& options, std::shared_ptr<TlsContext>* tls) {
   if (!BoolOption(options, "tls", false)) {
@@ -149,21 +177,8 @@ Status MakeTls(const Options& options, std::shared_ptr<TlsContext>* tls) {
     return TlsError("could not use certificate_file with key_file");
   }
   std::string name = TextOption(options, "tls_server_name", TextOption(options, "host", "localhost"));
-  *tls = std::make_shared<OpenSsl>(std::move(context), std::move(name));
+  *tls = std::make_shared<TlsContext>(context.release(), std::move(name));
   return {};
 }
-
-#else
-
-Status MakeTls(const Options& options, std::shared_ptr<TlsContext>* tls) {
-  tls->reset();
-  if (BoolOption(options, "tls", false)) {
-    return Status(ErrorClass::kConfig, "TLS",
-                  "outbox was built with a hiredis without TLS (hiredis_ssl comes with hiredis 1.0)");
-  }
-  return {};
-}
-
-#endif
 
 }  // namespace outbox::sink

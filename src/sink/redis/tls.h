@@ -1,28 +1,66 @@
-// TLS for Redis [-], where hiredis brings it (hiredis_ssl, from 1.0 on; OUTBOX_HAVE_HIREDIS_SSL is set by the build).
+// TLS for Redis [-], by OpenSSL itself: hiredis 0.14 (Debian 12) has none, and later ones check no name.
 #pragma once
+
+#include <openssl/ssl.h>
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 #include "sink/sink.h"
 
-struct redisContext;
-
 namespace outbox::sink {
 
-// What all connections of a sink share. Peer certificates and names are verified unless tls_verify is false: hiredis
-// itself does not check the name.
+// One connection's. The handshake goes on with the first writes and reads.
+class TlsSession {
+ public:
+  enum class Result {
+    kMoved,
+    kWaitsForRead,
+    kWaitsForRoom,
+    kClosed,  // by the server
+    kFailed,
+  };
+
+  ~TlsSession() { SSL_free(ssl_); }
+  TlsSession(const TlsSession&) = delete;
+  TlsSession& operator=(const TlsSession&) = delete;
+
+  // kMoved: `*count` of them, of none only when the handshake is done.
+  Result Write(std::string_view bytes, size_t* count);
+  // kMoved: `*count` bytes, as many as have come. No byte that was received stays in the session where `size` is
+  // kLargestRecord or more: a socket without anything to read means that there is nothing.
+  static constexpr size_t kLargestRecord = SSL3_RT_MAX_PLAIN_LENGTH;
+  Result Read(char* to, size_t size, size_t* count);
+  // Why, after the first kFailed: of class kConfig when the certificate is not to be trusted, else kDestination,
+  // without a code where it is the network's.
+  const Error& failure() const { return failure_; }
+
+ private:
+  friend class TlsContext;
+  TlsSession(SSL* ssl, const std::string* name) : ssl_(ssl), name_(name) {}
+  Result Explain(int returned);
+
+  SSL* const ssl_;
+  const std::string* const name_;  // the context's
+  Error failure_;
+};
+
+// What all connections of a sink share. Certificates and names are verified unless tls_verify is false.
 class TlsContext {
  public:
-  virtual ~TlsContext() = default;
-  // Starts TLS on a connected context; the handshake goes on with the first reads and writes.
-  virtual Status Attach(redisContext* context) = 0;
-  // After a write to the context attached last that did not take all: it can go on only when something was read (the
-  // handshake). Then waiting until the socket takes bytes would be a busy loop.
-  virtual bool WriteWaitsForRead() = 0;
-  // After an I/O error of such a context: an error of class kConfig when it was about certificates, otherwise none.
-  virtual Error Explain() = 0;
+  TlsContext(SSL_CTX* context, std::string name) : context_(context), name_(std::move(name)) {}
+  ~TlsContext() { SSL_CTX_free(context_); }
+  TlsContext(const TlsContext&) = delete;
+  TlsContext& operator=(const TlsContext&) = delete;
+
+  // On a connected, non-blocking socket, which the session does not close. The context outlives it.
+  Status Start(int socket, std::unique_ptr<TlsSession>* session) const;
+
+ private:
+  SSL_CTX* const context_;
+  const std::string name_;
 };
 
 // `*tls` stays empty when the options ask for none. Errors: class kConfig.
