@@ -138,42 +138,6 @@ TEST_F(KafkaSinkTest, AColdPartitionTakesOneRecordAlone) {
   ExpectOrdered(ReadAll(cluster_.bootstrap(), "cold", 1), 100);
 }
 
-// With five small requests unanswered the library would form more of what else it has, and ask poll() over and over.
-TEST_F(KafkaSinkTest, SmallRequestsWaitForThoseOnTheirWay) {
-  cluster_.CreateTopic("small", 4);
-  Open();
-  Warm("small", 1, 4);
-  cluster_.SetRoundTrip(400);
-  for (int i = 0; i < 25; ++i) {
-    driver_->Submit(1, 1, Numbered("small", i * 8, 8, 40));
-    driver_->Turn(1000);
-  }
-  EXPECT_GE(rd_kafka_outq_len(producers_.handle()), 5);
-  EXPECT_LE(rd_kafka_outq_len(producers_.handle()), 4 * 8) << "of 200: a few rounds of up to four requests";
-  cluster_.SetRoundTrip(0);
-  ASSERT_TRUE(driver_->UntilResolved());
-  EXPECT_EQ(driver_->Count(Outcome::kDelivered), driver_->submitted());
-  std::vector<Stored> stored = ReadAll(cluster_.bootstrap(), "small", 4);
-  std::erase_if(stored, [](const Stored& record) { return record.key->starts_with("warm-"); });
-  ExpectOrdered(stored, 200);
-}
-
-// And nothing waits where requests are large.
-TEST_F(KafkaSinkTest, LargeRequestsGoAsTheLibraryTakesThem) {
-  cluster_.CreateTopic("large", 4);
-  Open();
-  Warm("large", 1, 4);
-  cluster_.SetRoundTrip(400);
-  for (int i = 0; i < 10; ++i) {
-    driver_->Submit(1, 1, Numbered("large", i * 2000, 2000, 40));
-    driver_->Turn(1000);
-  }
-  EXPECT_GE(rd_kafka_outq_len(producers_.handle()), 19'000);
-  cluster_.SetRoundTrip(0);
-  ASSERT_TRUE(driver_->UntilResolved(30));
-  EXPECT_EQ(driver_->Count(Outcome::kDelivered), driver_->submitted());
-}
-
 TEST_F(KafkaSinkTest, AnOversizeRecordConcernsItsFlowOnly) {
   cluster_.CreateTopic("sizes", 2);
   Open({{"message.max.bytes", "2000"}});

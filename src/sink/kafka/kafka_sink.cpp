@@ -64,7 +64,6 @@ void KafkaSink::Poll(std::vector<Result>* results) {
   [[maybe_unused]] const ssize_t got = read(event_fd_, &count, sizeof count);
   now_ = MonotonicMicros();
   more_ = false;
-  lines_.BeginRound();
   producers_.ForEach([this](Producer* each) {
     ServeEvents(each, now_);
     each->metadata()->Take(&answers_);
@@ -139,9 +138,8 @@ void KafkaSink::Advance(int64_t now) {
   if (!producers_.running()) {
     return;
   }
-  if (full_ || held_) {
+  if (full_) {
     full_ = false;
-    held_ = false;
     ReleaseAll();
   }
   if (health_.AskIfTime(now)) {
@@ -182,8 +180,6 @@ void KafkaSink::RetireProducers(int64_t now) {
   in_library_ = 0;
   waiting_records_ = 0;
   full_ = false;
-  lines_.Clear();
-  held_ = false;
   more_ = false;
   health_.ProducerEnded();
   stalled_.asking_since = 0;

@@ -61,7 +61,6 @@ class KafkaSink : public Sink {
     uint32_t count = 0;
     uint64_t bytes = 0;
     int64_t offset = -1;  // the largest; -1: none
-    int32_t broker = -1;  // that answered; -1: none, or not known
   };
 
   KafkaSink(Settings settings, int event_fd, ProducerLife life)
@@ -78,7 +77,6 @@ class KafkaSink : public Sink {
   static Error NoSuchPartition(const Topic& topic);
   bool AskAbout(Topic* topic);
   bool OpenTopic(Topic* topic);  // false: the library refuses its name
-  bool Holds(const Partition& partition);
   int32_t PartitionFor(Topic* topic, const RecordRef& ref, const Record& record);
   Sent Send(Topic* topic, int32_t number, const RecordRef& ref, const Record& record);
   rd_kafka_resp_err_t Produce(Topic* topic, int32_t partition, const Opaque& opaque, const Record& record);
@@ -143,8 +141,6 @@ class KafkaSink : public Sink {
   uint32_t in_library_ = 0;
   uint32_t waiting_records_ = 0;
   bool full_ = false;  // the library's queue is: wait for reports
-  RequestLines lines_;
-  bool held_ = false;  // records wait for one of many requests
   bool more_ = false;  // events were left for the next Poll
 
   int64_t now_ = 0;  // monotonic microseconds, as of the last Submit or Poll

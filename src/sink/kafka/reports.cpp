@@ -64,7 +64,6 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
   Report report;
   report.topic = static_cast<TopicLink*>(rd_kafka_topic_opaque(first->rkt))->topic;
   report.partition = first->partition;
-  report.broker = rd_kafka_message_broker_id(first);
   report.asking = report.topic->state == TopicState::kAsking;
   if (report.asking && CodeOf(first->err) == RD_KAFKA_RESP_ERR_NO_ERROR) {
     Learned(report.topic, report.partition + 1);
@@ -81,7 +80,6 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
   if (!report.asking) {
     partition->inflight -= std::min(partition->inflight, report.count);
     partition->inflight_bytes -= std::min(partition->inflight_bytes, report.bytes);
-    lines_.Answered(&partition->requests, report.count, partition->inflight, report.broker);
   }
   if (refused_.empty()) {
     Acknowledged(report, partition, now);

@@ -35,7 +35,6 @@ void KafkaSink::Submit(Batch batch) {
   }
   now_ = MonotonicMicros();
   wall_ms_ = WallMs();
-  lines_.BeginRound();
   next_seq_ = std::max(next_seq_, batch.first_seq + batch.count);
   const uint32_t slot = store_.Add(std::move(batch));
   StoredBatch& stored = store_.at(slot);
@@ -122,7 +121,7 @@ bool KafkaSink::Dispatch(Topic* topic, const RecordRef& ref, const Record& recor
     Refused(topic, ref, refusal);
     return false;
   }
-  if (refusal != 0 || full_ || !partition.waiting.empty() || Holds(partition) ||
+  if (refusal != 0 || full_ || !partition.waiting.empty() ||
       !topic->Admits(partition, RecordBytes(record.key.size(), record.body.size()))) {
     Wait(topic, &partition.waiting, ref);
     return true;
@@ -137,12 +136,6 @@ bool KafkaSink::Dispatch(Topic* topic, const RecordRef& ref, const Record& recor
       return false;
   }
   return false;
-}
-
-bool KafkaSink::Holds(const Partition& partition) {
-  const bool holds = lines_.Holds(partition.requests);
-  held_ |= holds;
-  return holds;
 }
 
 int32_t KafkaSink::PartitionFor(Topic* topic, const RecordRef& ref, const Record& record) {
@@ -279,7 +272,6 @@ KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const RecordRef& r
     partition.moved_at = now_;
   }
   partition.inflight_bytes += RecordBytes(record.key.size(), record.body.size());
-  lines_.Sent(&partition.requests);
   if (target != number &&
       topic->link->partitions.load(std::memory_order_relaxed) != static_cast<int32_t>(topic->partitions.size())) {
     topic->state = TopicState::kDraining;
@@ -387,7 +379,7 @@ void KafkaSink::FailFlow(const RecordRef& ref, Error error) {
 
 void KafkaSink::Release(Topic* topic, Partition* partition) {
   const auto number = static_cast<int32_t>(partition - topic->partitions.data());
-  while (producers_.running() && !partition->waiting.empty() && !full_ && !Holds(*partition)) {
+  while (producers_.running() && !partition->waiting.empty() && !full_) {
     Record& record = record_;
     if (!Read(partition->waiting.front(), &record) ||
         !topic->Admits(*partition, RecordBytes(record.key.size(), record.body.size()))) {

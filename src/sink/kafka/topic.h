@@ -19,7 +19,6 @@
 #include "sink/kafka/batch_window.h"
 #include "sink/kafka/care.h"
 #include "sink/kafka/limits.h"
-#include "sink/kafka/request_lines.h"
 #include "sink/kafka/topic_trouble.h"
 
 namespace outbox::sink::kafka {
@@ -44,7 +43,6 @@ struct Partition {
   uint64_t inflight_bytes = 0;  // see RecordBytes
   int64_t moved_at = 0;         // last acknowledgement, or when a record went in with none in flight
   int64_t last_offset = -1;
-  PartitionRequests requests;
   std::deque<RecordRef> waiting;
 };
 
