@@ -45,7 +45,7 @@ enum class Appended : uint8_t {
   kWritten,
   kMoved,  // nothing was written: the lane is the incarnation's, but was put somewhere else since `since` was read.
            // What was done under the old position says nothing about the new one, and the worker is about to release it
-  kLost,  // nothing was written: it is not the incarnation's
+  kLost,   // nothing was written: it is not the incarnation's
 };
 
 // `at`: a reading of the shared clock; its day's table must exist. `places`: where the events are that were delivered

@@ -10,7 +10,8 @@
 // that is even faster counts as 0), and for bare clients from just before the call. Bare clients also report send to
 // acknowledgement.
 //
-// Prints one line: p50 and p99 in milliseconds, and how late the last event of a sender was: a rate that cannot be kept.
+// Prints one line: p50 and p99 in milliseconds, and how late the last event of a sender was: a rate that cannot be
+// kept.
 #include <hiredis/hiredis.h>
 #include <libpq-fe.h>
 #include <librdkafka/rdkafka.h>

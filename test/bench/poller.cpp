@@ -1,13 +1,13 @@
-// The rival that teams write themselves, as fast as it can be made: a poller that claims rows of a table with FOR UPDATE SKIP
-// LOCKED, publishes them to Kafka with librdkafka, marks them and commits. Binary, in pipeline mode: marking, commit and the
-// next claim are one round trip. Knows nothing of outbox; the table is the usual outbox table of
-// scripts/bench-rivals.
+// The rival that teams write themselves, as fast as it can be made: a poller that claims rows of a table with FOR
+// UPDATE SKIP LOCKED, publishes them to Kafka with librdkafka, marks them and commits. Binary, in pipeline mode:
+// marking, commit and the next claim are one round trip. Knows nothing of outbox; the table is the usual outbox table
+// of scripts/bench-rivals.
 //
 //   poller CONNINFO BOOTSTRAP TOPIC [--batch N] [--until N] [-X property=value ...]
 //
 // Runs until N rows are published (--until), or SIGTERM; then prints rows=, seconds= (from the first claim that found
-// something), its own cpu= and its session's server_cpu= in seconds. When there is nothing to do it looks again after a millisecond.
-// Build: c++ -O2 -std=c++20 poller.cpp -lpq -lrdkafka
+// something), its own cpu= and its session's server_cpu= in seconds. When there is nothing to do it looks again after a
+// millisecond. Build: c++ -O2 -std=c++20 poller.cpp -lpq -lrdkafka
 #include <arpa/inet.h>
 #include <libpq-fe.h>
 #include <librdkafka/rdkafka.h>
@@ -100,8 +100,10 @@ class Poller {
     if (PQstatus(server_) != CONNECTION_OK) {
       Die(PQerrorMessage(server_));
     }
-    claim_ = "SELECT id, aggregate_type, aggregate_id, event_type, payload::text, created_at::text FROM classic c"
-             " WHERE published_at IS NULL ORDER BY c.created_at LIMIT " + std::to_string(batch) + " FOR UPDATE SKIP LOCKED";
+    claim_ =
+        "SELECT id, aggregate_type, aggregate_id, event_type, payload::text, created_at::text FROM classic c"
+        " WHERE published_at IS NULL ORDER BY c.created_at LIMIT " +
+        std::to_string(batch) + " FOR UPDATE SKIP LOCKED";
     Prepare("claim", claim_.c_str(), nullptr, 0);
     Prepare("mark", "UPDATE classic SET published_at = now() WHERE id = ANY ($1)", &kUuidArray, 1);
     if (PQenterPipelineMode(server_) != 1) {
@@ -193,8 +195,8 @@ class Poller {
     for (int row = 0; row < PQntuples(rows); ++row) {
       char id[37];
       const auto* b = reinterpret_cast<const unsigned char*>(text(row, 0));
-      snprintf(id, sizeof id, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2], b[3],
-               b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
+      snprintf(id, sizeof id, "%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1], b[2],
+               b[3], b[4], b[5], b[6], b[7], b[8], b[9], b[10], b[11], b[12], b[13], b[14], b[15]);
       rd_kafka_headers_t* headers = rd_kafka_headers_new(4);
       rd_kafka_header_add(headers, "id", -1, id, 36);
       rd_kafka_header_add(headers, "type", -1, text(row, 3), static_cast<ssize_t>(size(row, 3)));

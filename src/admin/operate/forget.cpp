@@ -138,6 +138,7 @@ class Forgetter {
   // An event of `kept_at`, which is kept in the log, is not counted once more for being parked.
   int64 CountBeside(const std::vector<int64>& kept_at) {
     std::vector<Cell> times;
+    times.reserve(kept_at.size());
     for (const int64 at : kept_at) {
       times.push_back(Cell(std::to_string(at)));
     }
