@@ -28,10 +28,16 @@ void ReadLanes(std::vector<LaneId>* lanes) {
 LaneCount CountLanes() {
   LaneCount lanes;
   pg::InTransaction(CurrentMemoryContext, [&] {
+    // Every worker asks every second, also where there are thousands: whether they may be claimed is asked where any is
+    // without an owner.
     static Statement count = {
-        "SELECT (SELECT count(*) FROM outbox_internal.lane)::int, (SELECT count(*) FROM outbox_internal.claimable_lane "
-        "f"
-        " WHERE f.owner IS NULL OR f.owner <> ALL ($1))::int",
+        "SELECT count(*)::int, (count(*) FILTER (WHERE owner IS NULL OR owner <> ALL ($1)))::int"
+        " FROM outbox_internal.lane",
+        1,
+        {INT8ARRAYOID},
+        nullptr};
+    static Statement claimable = {
+        "SELECT count(*)::int FROM outbox_internal.claimable_lane f WHERE f.owner IS NULL OR f.owner <> ALL ($1)",
         1,
         {INT8ARRAYOID},
         nullptr};
@@ -39,6 +45,10 @@ LaneCount CountLanes() {
     RunStatement(&count, values);
     lanes.all = ResultInt32(0, 0);
     lanes.unowned = ResultInt32(0, 1);
+    if (lanes.unowned > 0) {
+      RunStatement(&claimable, values);
+      lanes.unowned = ResultInt32(0, 0);
+    }
   });
   return lanes;
 }
