@@ -53,8 +53,8 @@ bool Reader::OpenWindow(TurnContext* turn) {
   }
   woken_ = false;
   next_poll_ = turn->NextOf(turn->options->poll_micros);
-  const int64_t move = turn->options->save_moved_micros;
-  next_move_ = turn->now + move + move * (lane_->flow % kMoveShares) / kMoveShares;
+  const int64_t poll = turn->options->poll_micros;
+  next_move_ = turn->now + poll + poll * (lane_->flow % kMoveShares) / kMoveShares;
   horizon_ = opened && !window.current          ? Horizon::kBehind
              : !opened && lane_->log->stopped() ? Horizon::kStopped
                                                 : Horizon::kCaughtUp;

@@ -3,8 +3,8 @@
 //
 // A window is opened when the last one is read and there may be more: the newest was not the current snapshot, a commit
 // woke the lane, a barrier was asked for, or nothing has been looked at for EngineOptions::poll_micros. A lane for
-// which others look (LaneLog::rests) opens one only now and then, so that its position comes along: if thousands of
-// lanes did that every second, an event would wait for them.
+// which others look (LaneLog::rests) opens one within another such time, so that its position comes along: not all in
+// one turn, or an event would wait for thousands of them.
 //
 // Single-threaded. Owned by the lane.
 #pragma once
