@@ -6,7 +6,8 @@ namespace outbox::relay {
 
 namespace {
 
-constexpr size_t kMaxWindows = 256;  // in flight at once: each holds two snapshots
+constexpr size_t kMaxWindows = 256;   // in flight at once: each holds two snapshots
+constexpr uint32_t kMoveShares = 64;  // lanes that rest do not all move in one turn
 
 }  // namespace
 
@@ -52,6 +53,8 @@ bool Reader::OpenWindow(TurnContext* turn) {
   }
   woken_ = false;
   next_poll_ = turn->NextOf(turn->options->poll_micros);
+  const int64_t poll = turn->options->poll_micros;
+  next_move_ = turn->now + poll + poll * (lane_->flow % kMoveShares) / kMoveShares;
   horizon_ = opened && !window.current          ? Horizon::kBehind
              : !opened && lane_->log->stopped() ? Horizon::kStopped
                                                 : Horizon::kCaughtUp;

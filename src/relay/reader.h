@@ -2,7 +2,9 @@
 // the destination's byte budget.
 //
 // A window is opened when the last one is read and there may be more: the newest was not the current snapshot, a commit
-// woke the lane, a barrier was asked for, or nothing has been looked at for EngineOptions::poll_micros.
+// woke the lane, a barrier was asked for, or nothing has been looked at for EngineOptions::poll_micros. A lane for
+// which others look (LaneLog::rests) opens one within another such time, so that its position comes along: not all in
+// one turn, or an event would wait for thousands of them.
 //
 // Single-threaded. Owned by the lane.
 #pragma once
@@ -43,11 +45,13 @@ class Reader {
   void Wake() { woken_ = true; }
   // Whether it has nothing to do: it has caught up, and what woke it, if anything, was nothing for it.
   bool Rests(const TurnContext& turn) {
+    const bool looks = woken_ || turn.now >= next_poll_;
     if (!opens_ || starved_ || horizon_ != Horizon::kCaughtUp || turn.barrier > barrier_opened_ ||
-        turn.now >= next_poll_ || (woken_ && !lane_->log->rests())) {
+        turn.now >= next_move_ || (looks && !lane_->log->rests())) {
       return false;
     }
     woken_ = false;
+    next_poll_ = looks ? turn.NextOf(turn.options->poll_micros) : next_poll_;
     return true;
   }
   bool woken() const { return woken_; }  // there may be more than at that time
@@ -88,6 +92,7 @@ class Reader {
   uint64_t barrier_opened_ = 0;  // newest barrier when it caught up
   uint64_t opened_version_ = 0;  // of the filter, when the newest window was opened
   int64_t next_poll_ = 0;
+  int64_t next_move_ = 0;  // when it opens a window though others look
   int64_t durable_try_ = 0;
 };
 

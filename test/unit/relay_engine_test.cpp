@@ -44,7 +44,7 @@ TEST_F(EngineTest, IdleLaneLooksOnlyWhenWokenOrAtThePollInterval) {
 }
 
 // Others have looked through the log for it: what it was woken for is nothing for it.
-TEST_F(EngineTest, LaneForWhichOthersHaveLookedLooksAtThePollIntervalAndForABarrierOnly) {
+TEST_F(EngineTest, LaneForWhichOthersHaveLookedLooksNowAndThenAndForABarrierOnly) {
   server.tells_rest = true;
   Turn();
   const int opened = server.calls["OpenWindow"];
@@ -68,7 +68,14 @@ TEST_F(EngineTest, LaneForWhichOthersHaveLookedLooksAtThePollIntervalAndForABarr
   EXPECT_EQ(Status().barrier_done, 7u);
   clock.now += options.poll_micros;
   Turn();
-  EXPECT_EQ(server.calls["OpenWindow"], after + 2);
+  EXPECT_EQ(server.calls["OpenWindow"], after + 1) << "others look at the poll interval";
+  clock.now += options.poll_micros;
+  Turn();
+  EXPECT_EQ(server.calls["OpenWindow"], after + 2) << "its position has to come along";
+  server.tells_rest = false;
+  clock.now += options.poll_micros;
+  Turn();
+  EXPECT_EQ(server.calls["OpenWindow"], after + 3) << "nobody looks";
   engine->ReleaseLane(kLane, clock.now);
   Turn(true);
   EXPECT_EQ(Gone().size(), 1u);
