@@ -1,14 +1,16 @@
 // How long from commit to a consumer, against how long from a bare client's send to the same consumer.
 //
-//   latency redis PORT STREAM RATE SECONDS [CONNINFO]
-//   latency kafka BOOTSTRAP TOPIC RATE SECONDS [CONNINFO]
+//   latency redis PORT STREAM RATE SECONDS [CONNINFO [TABLE]]
+//   latency kafka BOOTSTRAP TOPIC RATE SECONDS [CONNINFO [TABLE]]
 //
 // With CONNINFO events are emitted, one per transaction, by four connections; without it a bare client (hiredis, or an
-// idempotent librdkafka producer with acks=all and linger.ms=0) sends the records itself. Emitters keep to a schedule,
-// so that a stall is not hidden. One consumer thread of this process (XREAD BLOCK, or a librdkafka consumer) stamps
-// arrivals: one clock for both ends. Times count from when the commit had returned (it is only known then; an event
-// that is even faster counts as 0), and for bare clients from just before the call. Bare clients also report send to
-// acknowledgement.
+// idempotent librdkafka producer with acks=all and linger.ms=0) sends the records itself. With TABLE the four
+// connections write a row there (key text, payload jsonb), and when it has been committed the bare client sends the
+// record: what applications do by hand, and lose events by. That puts the load of the sessions on the machine. All keep
+// to a schedule, so that a stall is not hidden. One consumer thread of this process (XREAD BLOCK, or a librdkafka
+// consumer) stamps arrivals: one clock for both ends. Times count from when the commit had returned (it is only known
+// then; an event that is even faster counts as 0), and for bare clients from just before the call. Bare clients also
+// report send to acknowledgement.
 //
 // Prints one line: p50 and p99 in milliseconds, and how late the last event of a sender was: a rate that cannot be
 // kept.
@@ -23,6 +25,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -66,6 +69,10 @@ std::string Payload(long number) {
     received[number] = Now();
     arrivals++;
   }
+}
+
+[[noreturn]] void Refused(const char* what, PGconn* connection) {
+  Die(what, PQerrorMessage(connection));
 }
 
 redisContext* ConnectRedis(const char* port) {
@@ -179,25 +186,42 @@ void Ended(long last, long rate, int64_t start) {
   }
 }
 
-void EmitThroughOutbox(const char* conninfo, int emitter, long count, long rate, int64_t start) {
+// Executes the statement with key and payload of every record that is this emitter's, on schedule, and calls
+// `committed(i)`.
+template <typename Committed>
+void Write(const char* conninfo, const std::string& statement, int emitter, long count, long rate, int64_t start,
+           const Committed& committed) {
   PGconn* connection = PQconnectdb(conninfo);
   if (PQstatus(connection) != CONNECTION_OK) {
-    Die("PostgreSQL", PQerrorMessage(connection));
+    Refused("PostgreSQL", connection);
   }
-  PQclear(PQprepare(connection, "emit", "SELECT outbox.emit('latency', $1::text, 'measured', $2::jsonb)", 0, nullptr));
+  PGresult* prepared = PQprepare(connection, "write", statement.c_str(), 0, nullptr);
+  if (PQresultStatus(prepared) != PGRES_COMMAND_OK) {
+    Refused("prepare", connection);
+  }
+  PQclear(prepared);
   for (long i = emitter; i < count; i += kEmitters) {
     std::string payload = Payload(i), key = std::to_string(i % 1000);
     const char* values[] = {key.c_str(), payload.c_str()};
     WaitUntil(start + i * 1'000'000'000 / rate);
-    PGresult* result = PQexecPrepared(connection, "emit", 2, values, nullptr, nullptr, 0);
+    PGresult* result = PQexecPrepared(connection, "write", 2, values, nullptr, nullptr, 0);
     sent[i] = Now();
-    if (PQresultStatus(result) != PGRES_TUPLES_OK) {
-      Die("emit", PQerrorMessage(connection));
+    if (PQresultStatus(result) != PGRES_TUPLES_OK && PQresultStatus(result) != PGRES_COMMAND_OK) {
+      Refused("write", connection);
     }
     PQclear(result);
+    committed(i);
   }
   Ended((count - 1 - emitter) / kEmitters * kEmitters + emitter, rate, start);
   PQfinish(connection);
+}
+
+void AppendXadd(redisContext* redis, const char* stream, long i) {
+  std::string payload = Payload(i);
+  redisAppendCommand(redis,
+                     "XADD %s * id 01990000-0000-7000-8000-%012ld type measured aggregate_type latency created_at "
+                     "%ld key %ld payload %b",
+                     stream, i, i, i % 1000, payload.data(), payload.size());
 }
 
 // One connection that writes on schedule and reads replies as they come.
@@ -219,13 +243,9 @@ void SendToRedis(const char* port, const char* stream, long count, long rate, in
     }
   };
   for (long i = 0; i < count; i++) {
-    std::string payload = Payload(i);
     read_until(start + i * 1'000'000'000 / rate, i);
     WaitUntil(start + i * 1'000'000'000 / rate);
-    redisAppendCommand(redis,
-                       "XADD %s * id 01990000-0000-7000-8000-%012ld type measured aggregate_type latency created_at "
-                       "%ld key %ld payload %b",
-                       stream, i, i, i % 1000, payload.data(), payload.size());
+    AppendXadd(redis, stream, i);
     sent[i] = Now();
     int done = 0;
     while (done == 0 && redisBufferWrite(redis, &done) == REDIS_OK) {
@@ -236,31 +256,84 @@ void SendToRedis(const char* port, const char* stream, long count, long rate, in
   redisFree(redis);
 }
 
-void SendToKafka(const char* bootstrap, const char* topic, long count, long rate, int64_t start) {
-  rd_kafka_t* kafka = MakeKafka(
-      RD_KAFKA_PRODUCER, bootstrap,
-      {{"enable.idempotence", "true"}, {"acks", "all"}, {"linger.ms", "0"}, {"partitioner", "murmur2_random"}});
-  std::atomic<bool> flushed{false};
-  std::thread poller([&] {
-    while (!flushed) {
-      rd_kafka_poll(kafka, 100);
-    }
-  });
-  for (long i = 0; i < count; i++) {
+// The bare producer; any thread may send.
+class KafkaClient {
+ public:
+  KafkaClient(const char* bootstrap, const char* topic)
+      : topic_(topic),
+        kafka_(MakeKafka(
+            RD_KAFKA_PRODUCER, bootstrap,
+            {{"enable.idempotence", "true"}, {"acks", "all"}, {"linger.ms", "0"}, {"partitioner", "murmur2_random"}})),
+        poller_([this] {
+          while (!flushed_) {
+            rd_kafka_poll(kafka_, 100);
+          }
+        }) {}
+  ~KafkaClient() {
+    rd_kafka_flush(kafka_, 10000);
+    flushed_ = true;
+    poller_.join();
+    rd_kafka_destroy(kafka_);
+  }
+
+  void Send(long i) {
     std::string payload = Payload(i), key = std::to_string(i % 1000), id = std::to_string(i);
-    WaitUntil(start + i * 1'000'000'000 / rate);
-    sent[i] = Now();
-    rd_kafka_producev(kafka, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_KEY(key.data(), key.size()),
+    rd_kafka_producev(kafka_, RD_KAFKA_V_TOPIC(topic_), RD_KAFKA_V_KEY(key.data(), key.size()),
                       RD_KAFKA_V_VALUE(payload.data(), payload.size()),
                       RD_KAFKA_V_HEADER("id", id.data(), ssize_t(id.size())), RD_KAFKA_V_HEADER("type", "measured", -1),
                       RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_OPAQUE(reinterpret_cast<void*>(i)),
                       RD_KAFKA_V_END);
   }
+
+ private:
+  const char* const topic_;
+  rd_kafka_t* const kafka_;
+  std::atomic<bool> flushed_{false};
+  std::thread poller_;
+};
+
+void SendToKafka(const char* bootstrap, const char* topic, long count, long rate, int64_t start) {
+  KafkaClient client(bootstrap, topic);
+  for (long i = 0; i < count; i++) {
+    WaitUntil(start + i * 1'000'000'000 / rate);
+    sent[i] = Now();
+    client.Send(i);
+  }
   Ended(count - 1, rate, start);
-  rd_kafka_flush(kafka, 10000);
-  flushed = true;
-  poller.join();
-  rd_kafka_destroy(kafka);
+}
+
+struct Destination {
+  bool kafka;
+  const char* address;
+  const char* topic;
+};
+
+void EmitThroughOutbox(const char* conninfo, int emitter, long count, long rate, int64_t start) {
+  Write(conninfo, "SELECT outbox.emit('latency', $1::text, 'measured', $2::jsonb)", emitter, count, rate, start,
+        [](long) {});
+}
+
+// To Redis each connection has one of its own there, and waits for the answer.
+void WriteByHand(const char* conninfo, const char* table, const Destination& to, KafkaClient* client, int emitter,
+                 long count, long rate, int64_t start) {
+  redisContext* redis = to.kafka ? nullptr : ConnectRedis(to.address);
+  Write(conninfo, std::string("INSERT INTO ") + table + " (key, payload) VALUES ($1::text, $2::jsonb)", emitter, count,
+        rate, start, [&](long i) {
+          if (to.kafka) {
+            client->Send(i);
+            return;
+          }
+          AppendXadd(redis, to.topic, i);
+          void* reply = nullptr;
+          if (redisGetReply(redis, &reply) != REDIS_OK) {
+            Die("Redis", redis->errstr);
+          }
+          acknowledged[i] = Now();
+          freeReplyObject(reply);
+        });
+  if (redis != nullptr) {
+    redisFree(redis);
+  }
 }
 
 void Percentiles(const char* name, const std::vector<std::atomic<int64_t>>& ends, size_t from) {
@@ -282,8 +355,8 @@ void Percentiles(const char* name, const std::vector<std::atomic<int64_t>>& ends
 int main(int argc, char** argv) {
   if (argc < 6) {
     fprintf(stderr,
-            "usage: latency redis PORT STREAM RATE SECONDS [CONNINFO]\n"
-            "       latency kafka BOOTSTRAP TOPIC RATE SECONDS [CONNINFO]\n");
+            "usage: latency redis PORT STREAM RATE SECONDS [CONNINFO [TABLE]]\n"
+            "       latency kafka BOOTSTRAP TOPIC RATE SECONDS [CONNINFO [TABLE]]\n");
     return 2;
   }
   const bool kafka = strcmp(argv[1], "kafka") == 0;
@@ -297,9 +370,20 @@ int main(int argc, char** argv) {
   }
   const int64_t start = Now() + 100'000'000;
   if (argc > 6) {
+    const Destination to{kafka, argv[2], argv[3]};
+    std::optional<KafkaClient> client;
+    if (argc > 7 && kafka) {
+      client.emplace(argv[2], argv[3]);
+    }
     std::vector<std::thread> emitters;
     for (int i = 0; i < kEmitters; i++) {
-      emitters.emplace_back(EmitThroughOutbox, argv[6], i, count, rate, start);
+      emitters.emplace_back([&, i] {
+        if (argc > 7) {
+          WriteByHand(argv[6], argv[7], to, client ? &*client : nullptr, i, count, rate, start);
+        } else {
+          EmitThroughOutbox(argv[6], i, count, rate, start);
+        }
+      });
     }
     for (auto& thread : emitters) {
       thread.join();
