@@ -26,6 +26,18 @@ constexpr bool HyphenBefore(int byte) {
   return byte == 4 || byte == 6 || byte == 8 || byte == 10;
 }
 
+// Written out, compilers see one store in it.
+void PutBigEndian(uint64_t value, uint8_t* to) {
+  to[0] = static_cast<uint8_t>(value >> 56);
+  to[1] = static_cast<uint8_t>(value >> 48);
+  to[2] = static_cast<uint8_t>(value >> 40);
+  to[3] = static_cast<uint8_t>(value >> 32);
+  to[4] = static_cast<uint8_t>(value >> 24);
+  to[5] = static_cast<uint8_t>(value >> 16);
+  to[6] = static_cast<uint8_t>(value >> 8);
+  to[7] = static_cast<uint8_t>(value);
+}
+
 }  // namespace
 
 Uuid MakeUuid7(int64_t micros, uint64_t random) {
@@ -34,10 +46,8 @@ Uuid MakeUuid7(int64_t micros, uint64_t random) {
   const uint64_t high = millis << 16 | uint64_t{7} << 12 | within;
   const uint64_t low = uint64_t{2} << 62 | (random & ~(uint64_t{3} << 62));
   Uuid id;
-  for (int i = 0; i < 8; ++i) {
-    id[i] = static_cast<uint8_t>(high >> (56 - 8 * i));
-    id[8 + i] = static_cast<uint8_t>(low >> (56 - 8 * i));
-  }
+  PutBigEndian(high, id.data());
+  PutBigEndian(low, id.data() + 8);
   return id;
 }
 

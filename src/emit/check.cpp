@@ -368,11 +368,13 @@ void CheckEvent(NewEvent* event, bool edited) {
   CheckAggregateType(event->aggregate_type);
   CheckKey(event);
   CheckEventType(event->event_type);
-  CheckConvertible(event->aggregate_type);
-  CheckConvertible(event->aggregate_id);
-  CheckConvertible(event->event_type);
   CheckDedupeKey(event);
-  CheckConvertible(event->dedupe_key);
+  if (!pg::SpeaksUtf8()) {
+    CheckConvertible(event->aggregate_type);
+    CheckConvertible(event->aggregate_id);
+    CheckConvertible(event->event_type);
+    CheckConvertible(event->dedupe_key);
+  }
   CheckPayload(event);
   CheckContentType(event->content_type);
   CheckTopic(event->topic);

@@ -7,149 +7,136 @@ namespace {
 // An object or array that is being written. Documents may be nested deeper than the stack is: jsonb itself is made
 // without recursion by some functions.
 struct Level {
-  const JsonbContainer* container;
+  const JEntry* key;    // of the next child, where it is an object
+  const JEntry* value;  // of the next child
   const char* data;     // of the children, behind their entries
-  uint32 at;            // the next child
-  uint32 count;         // elements, or pairs
   uint32 key_offset;    // of the next key
   uint32 value_offset;  // of the next element or value
+  uint32 left;          // elements, or pairs
   bool object;
+  bool empty;
 };
 
 constexpr int kLevels = 16;  // before memory is asked for
 
-inline void MakeRoom(StringInfo out, size_t size) {
-  if (size >= static_cast<size_t>(out->maxlen - out->len)) {
+// The end of what is written, with room for so many bytes behind it.
+inline char* WithRoom(StringInfo out, char* to, size_t size) {
+  if (size >= static_cast<size_t>(out->data + out->maxlen - to)) [[unlikely]] {
+    out->len = static_cast<int>(to - out->data);
     enlargeStringInfo(out, static_cast<int>(size));
+    return out->data + out->len;
   }
-}
-
-inline void AppendByte(StringInfo out, char byte) {
-  MakeRoom(out, 1);
-  out->data[out->len++] = byte;
+  return to;
 }
 
 template <size_t size>
-inline void AppendWord(StringInfo out, const char (&word)[size]) {
-  MakeRoom(out, size - 1);
-  memcpy(out->data + out->len, word, size - 1);
-  out->len += static_cast<int>(size) - 1;
+inline char* PutWord(char* to, const char (&word)[size]) {
+  memcpy(to, word, size - 1);
+  return to + size - 1;
 }
 
 inline bool NeedsEscape(unsigned char byte) {
   return byte < 0x20 || byte == '"' || byte == '\\';
 }
 
-// Whether one of eight bytes has to be escaped.
-inline bool AnyNeedsEscape(uint64 bytes) {
+// Not zero where one of eight bytes has to be escaped: the high bit of that byte. That of a byte behind it may be set,
+// too, for no reason.
+inline uint64 Escapes(uint64 bytes) {
   constexpr uint64 kOnes = UINT64CONST(0x0101010101010101);
   constexpr uint64 kHigh = UINT64CONST(0x8080808080808080);
   const uint64 quote = bytes ^ (kOnes * '"');
   const uint64 backslash = bytes ^ (kOnes * '\\');
-  return (((bytes - kOnes * 0x20) | (quote - kOnes) | (backslash - kOnes)) & ~bytes & kHigh) != 0;
+  return ((bytes - kOnes * 0x20) | (quote - kOnes) | (backslash - kOnes)) & ~bytes & kHigh;
 }
 
-void AppendEscape(StringInfo out, unsigned char byte) {
-  switch (byte) {
-    case '\b':
-      return AppendWord(out, "\\b");
-    case '\f':
-      return AppendWord(out, "\\f");
-    case '\n':
-      return AppendWord(out, "\\n");
-    case '\r':
-      return AppendWord(out, "\\r");
-    case '\t':
-      return AppendWord(out, "\\t");
-    case '"':
-      return AppendWord(out, "\\\"");
-    case '\\':
-      return AppendWord(out, "\\\\");
-    default:
-      appendStringInfo(out, "\\u%04x", byte);
-  }
-}
-
-inline uint32 FourBytes(const char* at) {
-  uint32 bytes = 0;
+inline uint64 EightBytes(const char* at) {
+  uint64 bytes = 0;
   memcpy(&bytes, at, sizeof(bytes));
   return bytes;
 }
 
-// Copies up to the first byte that has to be escaped, or what is left of it in the same word; there is room for all.
-// Returns how many bytes.
-inline size_t CopyPlain(char* to, const char* from, size_t size) {
-  if (size >= 8) {
-    uint64 word = 0;
-    size_t done = 0;
-    for (; done + 8 <= size; done += 8) {
-      memcpy(&word, from + done, 8);
-      if (AnyNeedsEscape(word)) {
-        return done;
-      }
-      memcpy(to + done, &word, 8);
-    }
-    memcpy(&word, from + size - 8, 8);  // overlaps what was copied
-    if (AnyNeedsEscape(word)) {
-      return done;
-    }
-    memcpy(to + size - 8, &word, 8);
-    return size;
+char* PutEscape(char* to, unsigned char byte) {
+  switch (byte) {
+    case '\b':
+      return PutWord(to, "\\b");
+    case '\f':
+      return PutWord(to, "\\f");
+    case '\n':
+      return PutWord(to, "\\n");
+    case '\r':
+      return PutWord(to, "\\r");
+    case '\t':
+      return PutWord(to, "\\t");
+    case '"':
+      return PutWord(to, "\\\"");
+    case '\\':
+      return PutWord(to, "\\\\");
+    default:
+      return to + pg_sprintf(to, "\\u%04x", byte);
   }
-  if (size >= 4) {  // two halves that overlap
-    const uint32 first = FourBytes(from);
-    const uint32 last = FourBytes(from + size - 4);
-    if (AnyNeedsEscape(first | static_cast<uint64>(last) << 32)) {
-      return 0;
-    }
-    memcpy(to, &first, 4);
-    memcpy(to + size - 4, &last, 4);
-    return size;
-  }
-  for (size_t done = 0; done < size; done++) {
-    if (NeedsEscape(static_cast<unsigned char>(from[done]))) {
-      return done;
-    }
-    to[done] = from[done];
-  }
-  return size;
 }
 
-// The rest of a string, from where it may have to be escaped, and the quote behind it. Leaves room for `then` bytes.
-void AppendEscaped(StringInfo out, const char* at, size_t size, size_t then) {
+// What is left of a string, from where it may have to be escaped. Leaves room for `then` bytes.
+char* PutEscaped(StringInfo out, char* to, const char* at, size_t size, size_t then) {
+  constexpr size_t kEscape = 8;  // "\u001f" and its terminator
   const char* end = at + size;
   while (at < end) {
-    MakeRoom(out, end - at);
-    char* to = out->data + out->len;
+    to = WithRoom(out, to, end - at);
     while (at < end && !NeedsEscape(static_cast<unsigned char>(*at))) {
       *to++ = *at++;
     }
-    out->len = static_cast<int>(to - out->data);
     if (at < end) {
-      AppendEscape(out, static_cast<unsigned char>(*at++));
+      to = PutEscape(WithRoom(out, to, kEscape), static_cast<unsigned char>(*at++));
     }
   }
-  MakeRoom(out, 1 + then);
-  out->data[out->len++] = '"';
+  return WithRoom(out, to, then);
 }
 
-// There is room for the string as it is and its quotes; `then`: for that much behind it there has to be room, too.
-inline char* PutString(StringInfo out, char* to, const char* at, size_t size, size_t then) {
-  *to++ = '"';
-  const size_t plain = CopyPlain(to, at, size);
-  to += plain;
-  if (plain == size) {
-    *to++ = '"';
+// A string of eight bytes or more, for which there is room as it is, with `then` bytes behind it.
+inline char* PutLong(StringInfo out, char* to, const char* at, size_t size, size_t then) {
+  const char* last = at + size - 8;
+  for (; at < last; at += 8, to += 8) {
+    const uint64 word = EightBytes(at);
+    if (Escapes(word) != 0) [[unlikely]] {
+      return PutEscaped(out, to, at, last + 8 - at, then);
+    }
+    memcpy(to, &word, 8);
+  }
+  to -= at - last;  // overlaps what was copied
+  const uint64 word = EightBytes(last);
+  if (Escapes(word) != 0) [[unlikely]] {
+    return PutEscaped(out, to, last, 8, then);
+  }
+  memcpy(to, &word, 8);
+  return to + 8;
+}
+
+// A string of less than eight bytes, likewise, by the word that it ends: before it, there is something of its document.
+// Writes a word.
+inline char* PutShort(StringInfo out, char* to, const char* at, size_t size, size_t then) {
+  if (size == 0) {
     return to;
   }
-  out->len = static_cast<int>(to - out->data);
-  AppendEscaped(out, at + plain, size - plain, then);
-  return out->data + out->len;
+  uint64 word = EightBytes(at + size - 8);
+  uint64 escapes = Escapes(word);
+  const size_t before = 8 * (8 - size);  // bits
+#ifdef WORDS_BIGENDIAN
+  word <<= before;
+  escapes <<= before;
+#else
+  word >>= before;
+  escapes >>= before;
+#endif
+  if (escapes != 0) [[unlikely]] {
+    return PutEscaped(out, to, at, size, then);
+  }
+  memcpy(to, &word, 8);
+  return to + size;
 }
 
-void AppendString(StringInfo out, const char* at, size_t size) {
-  MakeRoom(out, size + 2);
-  out->len = static_cast<int>(PutString(out, out->data + out->len, at, size, 0) - out->data);
+// A string of a document, likewise, without its quotes.
+inline char* PutString(StringInfo out, char* to, const char* at, size_t size, size_t then) {
+  return size < 8 ? PutShort(out, to, at, size, then) : PutLong(out, to, at, size, then);
 }
 
 // Numerics are stored in groups of four digits.
@@ -169,18 +156,18 @@ inline char* PutGroup(char* to, uint32 group) {
 
 // Without leading zeros: its last digit, if nothing else.
 inline char* PutFirstGroup(char* to, uint32 group) {
-  if (group >= 1000) {
-    return PutGroup(to, group);
+  if (group < 10) {
+    *to = static_cast<char>('0' + group);
+    return to + 1;
   }
-  if (group >= 100) {
-    *to++ = static_cast<char>('0' + group / 100);
-    return PutPair(to, group % 100);
-  }
-  if (group >= 10) {
+  if (group < 100) {
     return PutPair(to, group);
   }
-  *to++ = static_cast<char>('0' + group);
-  return to;
+  if (group < 1000) {
+    *to = static_cast<char>('0' + group / 100);
+    return PutPair(to + 1, group % 100);
+  }
+  return PutGroup(to, group);
 }
 
 // The form that numbers of moderate size are stored in (numeric.c, "NumericShort"): a header, and groups of four
@@ -191,54 +178,54 @@ inline char* PutFirstGroup(char* to, uint32 group) {
 constexpr int kMaxGroups = 5;  // before the point, and behind it
 constexpr int kShortNumeric = 2 * kGroup * kMaxGroups + 4;
 
-char* PutShortNumeric(char* to, Numeric number) {
+inline char* PutShortNumeric(char* to, const char* stored) {
   uint16 header = 0;
-  memcpy(&header, VARDATA_ANY(number), sizeof(header));
-  if ((header & 0xC000) != 0x8000) {
+  memcpy(&header, stored + VARHDRSZ, sizeof(header));
+  if (!VARATT_IS_4B_U(stored) || (header & 0xC000) != 0x8000) {
     return nullptr;
   }
-  const bool negative = (header & 0x2000) != 0;
   const int scale = (header & 0x1F80) >> 7;                                    // digits behind the point
   const int weight = (header & 0x003F) - ((header & 0x0040) != 0 ? 0x40 : 0);  // of the first group; 0: ones
   if (weight < -1 || weight >= kMaxGroups || scale > kGroup * kMaxGroups) {
     return nullptr;
   }
-  const char* groups = VARDATA_ANY(number) + sizeof(header);
-  const int count = static_cast<int>((VARSIZE_ANY_EXHDR(number) - sizeof(header)) / sizeof(int16));
-  auto group_at = [=](int index) {
-    int16 group = 0;
-    if (index < count) {
-      memcpy(&group, groups + index * sizeof(group), sizeof(group));
+  const char* group = stored + VARHDRSZ + sizeof(header);
+  const char* end = stored + VARSIZE(stored);
+  auto next = [&group, end]() -> uint32 {  // groups of zeros at the end are not stored
+    uint16 digits = 0;
+    if (group < end) {
+      memcpy(&digits, group, sizeof(digits));
+      group += sizeof(digits);
     }
-    return static_cast<uint32>(group);
+    return digits;
   };
-  if (negative) {
+  if ((header & 0x2000) != 0) {
     *to++ = '-';
   }
-  to = PutFirstGroup(to, weight < 0 ? 0 : group_at(0));
-  for (int i = 1; i <= weight; i++) {
-    to = PutGroup(to, group_at(i));
+  to = PutFirstGroup(to, weight < 0 ? 0 : next());
+  for (int i = 0; i < weight; i++) {
+    to = PutGroup(to, next());
   }
   if (scale > 0) {
     *to++ = '.';
-    char* end = to + scale;
-    for (int i = weight + 1; to < end; i++) {
-      to = PutGroup(to, group_at(i));
+    char* last = to + scale;
+    while (to < last) {
+      to = PutGroup(to, next());
     }
-    to = end;
+    to = last;
   }
   return to;
 }
 
-void AppendNumeric(StringInfo out, Numeric number) {
-  MakeRoom(out, kShortNumeric);
-  if (char* end = PutShortNumeric(out->data + out->len, number); end != nullptr) {
-    out->len = static_cast<int>(end - out->data);
-  } else {
-    char* digits = DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(number)));
-    appendStringInfoString(out, digits);
-    pfree(digits);
-  }
+// As it is stored in a document. Leaves room for `then` bytes.
+char* PutAnyNumeric(StringInfo out, char* to, const char* stored, size_t then) {
+  auto* number = reinterpret_cast<Numeric>(const_cast<char*>(stored));
+  char* digits = DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(number)));
+  const size_t size = strlen(digits);
+  to = WithRoom(out, to, size + then);
+  memcpy(to, digits, size);
+  pfree(digits);
+  return to + size;
 }
 
 // The size of the child with this entry, which begins at `offset`: each entry has a length, some the end instead.
@@ -246,83 +233,85 @@ inline uint32 SizeOf(JEntry entry, uint32 offset) {
   return JBE_HAS_OFF(entry) ? JBE_OFFLENFLD(entry) - offset : JBE_OFFLENFLD(entry);
 }
 
-void Enter(StringInfo out, Level* level, const JsonbContainer* container) {
-  const bool object = JsonContainerIsObject(container);
+inline Level LevelOf(const JsonbContainer* container) {
   const uint32 count = JsonContainerSize(container);
-  const uint32 children = object ? 2 * count : count;
-  *level = {container, reinterpret_cast<const char*>(&container->children[children]),   0,     count,
-            0,         object ? getJsonbOffset(container, static_cast<int>(count)) : 0, object};
-  AppendByte(out, object ? '{' : '[');
+  if (!JsonContainerIsObject(container)) {
+    return {nullptr, container->children, reinterpret_cast<const char*>(container->children + count), 0, 0, count,
+            false,   count == 0};
+  }
+  const JEntry* values = container->children + count;
+  return {container->children,
+          values,
+          reinterpret_cast<const char*>(values + count),
+          0,
+          getJsonbOffset(container, static_cast<int>(count)),
+          count,
+          true,
+          count == 0};
 }
 
-// For a child, beside its strings: a comma, quotes, a colon, a word or a number.
-constexpr size_t kChildRoom = 16 + kShortNumeric;
+// For a child beside its strings: quotes, a colon, a word or a number, a comma, and the rest of the word that a short
+// string is written by. It covers a bracket and a comma, too.
+constexpr size_t kChildRoom = 24 + kShortNumeric;
 
-// Writes the next child, with its name and a comma before it; returns it if it is an object or array, which is not
-// written yet. Room is made once, for a child in which nothing is escaped.
-const JsonbContainer* AppendChild(StringInfo out, Level* level) {
-  const JEntry* children = level->container->children;
-  const JEntry entry = children[level->object ? level->count + level->at : level->at];
-  const JEntry key = level->object ? children[level->at] : 0;
-  const char* name = level->data + level->key_offset;
-  const uint32 name_size = level->object ? SizeOf(key, level->key_offset) : 0;
-  const uint32 offset = level->value_offset;
-  const uint32 size = SizeOf(entry, offset);
-  const size_t value_room = kChildRoom + (JBE_ISSTRING(entry) ? size : 0);
-  MakeRoom(out, name_size + value_room);
-  char* to = out->data + out->len;
-  if (level->at > 0) {
-    *to++ = ',';
-    *to++ = ' ';
-  }
-  if (level->object) {
-    to = PutString(out, to, name, name_size, value_room);
-    *to++ = ':';
-    *to++ = ' ';
-  }
-  level->key_offset += name_size;
-  level->value_offset += size;
-  level->at++;
+// A scalar, for which there is room, with so much behind it.
+pg_attribute_always_inline char* PutScalar(StringInfo out, char* to, JEntry entry, const char* value, size_t size) {
   if (JBE_ISSTRING(entry)) {
-    to = PutString(out, to, level->data + offset, size, 0);
-    out->len = static_cast<int>(to - out->data);
-    return nullptr;
+    *to++ = '"';
+    to = PutString(out, to, value, size, kChildRoom);
+    *to = '"';
+    return to + 1;
   }
-  out->len = static_cast<int>(to - out->data);
   if (JBE_ISNUMERIC(entry)) {
-    AppendNumeric(out, reinterpret_cast<Numeric>(const_cast<char*>(level->data + INTALIGN(offset))));
-  } else if (JBE_ISNULL(entry)) {
-    AppendWord(out, "null");
-  } else if (JBE_ISBOOL_TRUE(entry)) {
-    AppendWord(out, "true");
-  } else if (JBE_ISBOOL_FALSE(entry)) {
-    AppendWord(out, "false");
-  } else {
-    return reinterpret_cast<const JsonbContainer*>(level->data + INTALIGN(offset));
+    const auto* stored = reinterpret_cast<const char*>(INTALIGN(value));
+    char* end = PutShortNumeric(to, stored);
+    return end != nullptr ? end : PutAnyNumeric(out, to, stored, kChildRoom);
   }
-  return nullptr;
+  return JBE_ISNULL(entry) ? PutWord(to, "null") : JBE_ISBOOL_TRUE(entry) ? PutWord(to, "true") : PutWord(to, "false");
 }
 
+// Behind each child a comma is written, and taken back behind the last.
 void AppendNested(StringInfo out, const JsonbContainer* container) {
-  Level first[kLevels];
+  Level first[kLevels];  // those that the current one is in
   Level* levels = first;
   int room = kLevels;
   int depth = 0;
-  Enter(out, &levels[0], container);
+  Level level = LevelOf(container);
+  char* to = WithRoom(out, out->data + out->len, kChildRoom);
+  *to++ = level.object ? '{' : '[';
   for (;;) {
-    Level* level = &levels[depth];
-    if (level->at == level->count) {
-      AppendByte(out, level->object ? '}' : ']');
-      if (depth-- == 0) {
+    if (level.left == 0) {
+      to = WithRoom(out, to, kChildRoom);
+      to -= level.empty ? 0 : 2;
+      *to++ = level.object ? '}' : ']';
+      if (depth == 0) {
         break;
       }
+      to = PutWord(to, ", ");
+      level = levels[--depth];
       continue;
     }
-    const JsonbContainer* nested = AppendChild(out, level);
-    if (nested == nullptr) {
+    level.left--;
+    const JEntry entry = *level.value++;
+    const uint32 offset = level.value_offset;
+    const uint32 size = SizeOf(entry, offset);
+    const size_t value_room = kChildRoom + (JBE_ISSTRING(entry) ? size : 0);
+    level.value_offset += size;
+    if (level.object) {
+      const uint32 key_size = SizeOf(*level.key++, level.key_offset);
+      to = WithRoom(out, to, key_size + value_room);
+      *to++ = '"';
+      to = PutString(out, to, level.data + level.key_offset, key_size, value_room);
+      to = PutWord(to, "\": ");
+      level.key_offset += key_size;
+    } else {
+      to = WithRoom(out, to, value_room);
+    }
+    if (!JBE_ISCONTAINER(entry)) {
+      to = PutWord(PutScalar(out, to, entry, level.data + offset, size), ", ");
       continue;
     }
-    if (++depth == room) {
+    if (depth == room) {
       Level* more = static_cast<Level*>(palloc_extended(2 * room * sizeof(Level), MCXT_ALLOC_HUGE));
       memcpy(more, levels, room * sizeof(Level));
       if (levels != first) {
@@ -331,10 +320,35 @@ void AppendNested(StringInfo out, const JsonbContainer* container) {
       levels = more;
       room *= 2;
     }
-    Enter(out, &levels[depth], nested);
+    levels[depth++] = level;
+    level = LevelOf(reinterpret_cast<const JsonbContainer*>(level.data + INTALIGN(offset)));
+    *to++ = level.object ? '{' : '[';
   }
+  out->len = static_cast<int>(to - out->data);
   if (levels != first) {
     pfree(levels);
+  }
+}
+
+// Of any place: nothing is known of what is before a string.
+char* PutValue(StringInfo out, char* to, const JsonbValue* value) {
+  switch (value->type) {
+    case jbvNull:
+      return PutWord(to, "null");
+    case jbvString: {
+      const auto size = static_cast<size_t>(value->val.string.len);
+      to = WithRoom(out, to, size + 2);
+      *to++ = '"';
+      to = size < 8 ? PutEscaped(out, to, value->val.string.val, size, 2)
+                    : PutLong(out, to, value->val.string.val, size, 2);
+      return PutWord(to, "\"");
+    }
+    case jbvNumeric:
+      return PutAnyNumeric(out, to, reinterpret_cast<const char*>(value->val.numeric), 0);
+    case jbvBool:
+      return value->val.boolean ? PutWord(to, "true") : PutWord(to, "false");
+    default:
+      elog(ERROR, "unexpected type of a jsonb value: %d", static_cast<int>(value->type));
   }
 }
 
@@ -342,8 +356,11 @@ void AppendNested(StringInfo out, const JsonbContainer* container) {
 
 void AppendJson(StringInfo out, const Jsonb* document) {
   if (JB_ROOT_IS_SCALAR(document)) {  // stored as an array of one
-    Level level = {&document->root, reinterpret_cast<const char*>(&document->root.children[1]), 0, 1, 0, 0, false};
-    AppendChild(out, &level);
+    const JEntry entry = document->root.children[0];
+    const uint32 size = SizeOf(entry, 0);
+    char* to = WithRoom(out, out->data + out->len, kChildRoom + size);
+    to = PutScalar(out, to, entry, reinterpret_cast<const char*>(&document->root.children[1]), size);
+    out->len = static_cast<int>(to - out->data);
   } else {
     AppendNested(out, &document->root);
   }
@@ -351,24 +368,11 @@ void AppendJson(StringInfo out, const Jsonb* document) {
 }
 
 void AppendJson(StringInfo out, const JsonbValue* value) {
-  switch (value->type) {
-    case jbvNull:
-      AppendWord(out, "null");
-      break;
-    case jbvString:
-      AppendString(out, value->val.string.val, value->val.string.len);
-      break;
-    case jbvNumeric:
-      AppendNumeric(out, value->val.numeric);
-      break;
-    case jbvBool:
-      value->val.boolean ? AppendWord(out, "true") : AppendWord(out, "false");
-      break;
-    case jbvBinary:
-      AppendNested(out, value->val.binary.data);
-      break;
-    default:
-      elog(ERROR, "unexpected type of a jsonb value: %d", static_cast<int>(value->type));
+  if (value->type == jbvBinary) {
+    AppendNested(out, value->val.binary.data);
+  } else {
+    char* to = PutValue(out, WithRoom(out, out->data + out->len, kChildRoom), value);
+    out->len = static_cast<int>(to - out->data);
   }
   out->data[out->len] = '\0';
 }

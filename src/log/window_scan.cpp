@@ -251,8 +251,7 @@ Scanned ScanWindow(const WindowBounds& window, int64_t after, const days::LogTab
     if (CanHold(entry, window.lowest()) && days::OpenLogTable(entry.oid, &log_table)) {
       if (!SameFiles(log_table, state)) {
         scanned = Scanned::kRewritten;
-      } else if (RelationGetNumberOfBlocks(log_table.heap) > 0 &&
-                 !TablePass(window, after, log_table, &fates, scratch, visitor).Run(state, &left)) {
+      } else if (!TablePass(window, after, log_table, &fates, scratch, visitor).Run(state, &left)) {
         scanned = Scanned::kMore;
       }
       days::CloseLogTable(log_table);

@@ -19,7 +19,8 @@ class XidFates {
  private:
   bool Lookup(TransactionId xid);
 
-  static constexpr int kSlots = 1024;
+  // As many transactions as write side by side, or nearly: each small window begins with all of them empty.
+  static constexpr int kSlots = 128;
   struct Slot {
     TransactionId xid = InvalidTransactionId;
     bool committed = false;

@@ -137,7 +137,7 @@ void ProcessSink::Exchange(std::vector<Result>* results) {
     if (state == IoState::kOk) {
       state = reader_.state();
     }
-    if (!got) {
+    if (reader_.drained()) {
       break;
     }
   }

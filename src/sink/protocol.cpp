@@ -53,10 +53,12 @@ IoState FrameReader::Fill(int fd, bool* got) {
     return state_;
   }
   MakeRoom();
+  const size_t room = capacity_ - end_;
   ssize_t size;
   do {
-    size = recv(fd, buffer_.get() + end_, capacity_ - end_, MSG_DONTWAIT);
+    size = recv(fd, buffer_.get() + end_, room, MSG_DONTWAIT);
   } while (size < 0 && errno == EINTR);
+  drained_ = size < static_cast<ssize_t>(room);
   if (size > 0) {
     end_ += static_cast<size_t>(size);
     *got = true;

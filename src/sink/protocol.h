@@ -78,6 +78,8 @@ class FrameReader {
   explicit FrameReader(size_t max_frame = kMaxFrame) : max_frame_(max_frame) {}
   // One read, of at most kIoSize or so. kOk also when it has nothing at the moment (`*got` false then).
   IoState Fill(int fd, bool* got);
+  // The last read took all there was: whoever waits for the descriptor is told of more.
+  bool drained() const { return drained_; }
   // The next whole frame. False: need more (state() == kOk) or nonsense (kBroken).
   bool Next(Frame* frame);
   IoState state() const { return state_; }
@@ -91,6 +93,7 @@ class FrameReader {
   size_t capacity_ = 0;
   size_t begin_ = 0;  // frames before this have been handed out
   size_t end_ = 0;    // bytes after this have not been read
+  bool drained_ = true;
   IoState state_ = IoState::kOk;
 };
 

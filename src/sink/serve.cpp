@@ -224,7 +224,7 @@ class ServeLoop {
         exit_code_ = kExitNonsense;
         return false;
       }
-      if (!got) {
+      if (reader_.drained()) {
         break;
       }
     }

@@ -48,7 +48,7 @@ bool RelayPublisher::Publish(const RelayState& state) {
   bool well = true;
   state.engine.Lanes(&lane_statuses_);
   owned_.clear();
-  TakeSlotsOfNewLanes(state);
+  new_.clear();
   for (const relay::LaneStatus& status : lane_statuses_) {
     auto found = state.lanes.find({status.id.route_id, status.id.lane});
     const OwnedLane* owned = found == state.lanes.end() ? nullptr : &found->second;
@@ -61,8 +61,13 @@ bool RelayPublisher::Publish(const RelayState& state) {
       well = false;
       ComplainOf(*owned, status);
     }
-    ShowLane(status, now);
+    if (auto shown = lanes_.find(status.id); shown != lanes_.end()) {
+      ShowLane(status, now, &shown->second);
+    } else {
+      new_.push_back(&status);
+    }
   }
+  ShowNewLanes(now);
   if (well && complained_since_ != 0) {
     SayLanesWork();
   }
@@ -75,25 +80,26 @@ bool RelayPublisher::Publish(const RelayState& state) {
   return well;
 }
 
-void RelayPublisher::TakeSlotsOfNewLanes(const RelayState& state) {
-  taken_.clear();
-  for (const relay::LaneStatus& status : lane_statuses_) {
-    if (!lanes_.contains(status.id) && state.lanes.contains({status.id.route_id, status.id.lane})) {
-      taken_.push_back({status.id});
-    }
-  }
-  if (taken_.empty()) {
+// A worker comes to many at once: all take their slots together.
+void RelayPublisher::ShowNewLanes(int64_t now) {
+  if (new_.empty()) {
     return;
   }
-  std::sort(taken_.begin(), taken_.end(), [](const TakenSlot& a, const TakenSlot& b) { return a.lane < b.lane; });
+  std::sort(new_.begin(), new_.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
+  taken_.clear();
+  for (const relay::LaneStatus* status : new_) {
+    taken_.push_back({status->id});
+  }
   TakeLaneSlots(place_.database, place_.incarnation, taken_);
-  for (const TakenSlot& taken : taken_) {
-    lanes_[taken.lane].slot = taken.slot;
+  for (size_t i = 0; i < new_.size(); ++i) {
+    ShownLane& lane = lanes_[new_[i]->id];
+    lane.slot = taken_[i].slot;
+    ShowLane(*new_[i], now, &lane);
   }
 }
 
-void RelayPublisher::ShowLane(const relay::LaneStatus& status, int64_t now) {
-  ShownLane& lane = lanes_.at(status.id);
+void RelayPublisher::ShowLane(const relay::LaneStatus& status, int64_t now, ShownLane* shown) {
+  ShownLane& lane = *shown;
   const bool made = lane.written_at == 0;
   lane.seen = true;
   // The barrier of a side lane is shown with its lane.

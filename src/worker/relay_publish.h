@@ -69,8 +69,8 @@ class RelayPublisher {
     int64_t written_at = 0;
   };
 
-  void ShowLane(const relay::LaneStatus& status, int64_t now);
-  void TakeSlotsOfNewLanes(const RelayState& state);
+  void ShowLane(const relay::LaneStatus& status, int64_t now, ShownLane* lane);
+  void ShowNewLanes(int64_t now);
   void FollowBacklog(const relay::LaneStatus& status, int64_t wall, ShownLane* lane) const;
   void FreeLanesThatLeft();
   void ShowDestinations(const RelayState& state, int64_t now);
@@ -98,8 +98,9 @@ class RelayPublisher {
   bool busy_ = false;
   // What the engine reported in this turn.
   std::vector<relay::LaneStatus> lane_statuses_;
-  std::vector<TakenSlot> taken_;         // reused
-  std::vector<const OwnedLane*> owned_;  // of each of them, or nullptr; scratch
+  std::vector<const relay::LaneStatus*> new_;  // of lanes that are not shown yet; scratch
+  std::vector<TakenSlot> taken_;               // theirs; scratch
+  std::vector<const OwnedLane*> owned_;        // of each of them, or nullptr; scratch
   std::vector<relay::DestinationStatus> destination_statuses_;
 };
 

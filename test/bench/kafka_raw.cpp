@@ -6,7 +6,6 @@
 //
 // Prints one line of name=value: rate and CPU seconds per million records, or the times from produce to
 // acknowledgement. Build: c++ -O2 -std=c++20 -o kafka_raw kafka_raw.cpp -lrdkafka
-#include <librdkafka/rdkafka.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,6 +17,8 @@
 #include <cstring>
 #include <string>
 #include <vector>
+
+#include "kafka_producer.h"
 
 namespace {
 
@@ -60,35 +61,6 @@ void Report(rd_kafka_t*, const rd_kafka_message_t* message, void*) {
   if (timing) {
     waits.push_back(Nanos() - reinterpret_cast<int64_t>(message->_private));
   }
-}
-
-rd_kafka_t* Connect(const Arguments& arguments) {
-  rd_kafka_conf_t* conf = rd_kafka_conf_new();
-  std::vector<std::string> properties = {"bootstrap.servers=" + arguments.bootstrap,
-                                         "enable.idempotence=true",
-                                         "enable.gapless.guarantee=true",
-                                         "acks=all",
-                                         "message.timeout.ms=0",
-                                         "partitioner=murmur2_random",
-                                         "linger.ms=0",
-                                         "batch.num.messages=10000",
-                                         "batch.size=1000000",
-                                         "socket.nagle.disable=true",
-                                         "queue.buffering.max.messages=200000"};
-  properties.insert(properties.end(), arguments.properties.begin(), arguments.properties.end());
-  char text[512];
-  for (const std::string& property : properties) {
-    const size_t equals = property.find('=');
-    if (equals == std::string::npos) Die("-X wants property=value");
-    if (rd_kafka_conf_set(conf, property.substr(0, equals).c_str(), property.substr(equals + 1).c_str(), text,
-                          sizeof text) != RD_KAFKA_CONF_OK) {
-      Die(text);
-    }
-  }
-  rd_kafka_conf_set_dr_msg_cb(conf, Report);
-  rd_kafka_t* client = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof text);
-  if (client == nullptr) Die(text);
-  return client;
 }
 
 class Records {
@@ -224,7 +196,7 @@ Arguments Parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const Arguments arguments = Parse(argc, argv);
-  rd_kafka_t* client = Connect(arguments);
+  rd_kafka_t* client = bench::ConnectProducer(arguments.bootstrap, arguments.properties, Report);
   Records records(client, arguments);
   if (arguments.rate > 0) {
     Latency(client, &records, arguments);

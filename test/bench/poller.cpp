@@ -10,7 +10,6 @@
 // millisecond. Build: c++ -O2 -std=c++20 poller.cpp -lpq -lrdkafka
 #include <arpa/inet.h>
 #include <libpq-fe.h>
-#include <librdkafka/rdkafka.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -22,6 +21,8 @@
 #include <cstring>
 #include <string>
 #include <vector>
+
+#include "kafka_producer.h"
 
 namespace {
 
@@ -44,25 +45,6 @@ void Report(rd_kafka_t*, const rd_kafka_message_t* message, void*) {
     Die(rd_kafka_err2str(message->err));
   }
   --in_flight;
-}
-
-rd_kafka_t* Connect(const std::vector<std::string>& properties) {
-  rd_kafka_conf_t* conf = rd_kafka_conf_new();
-  char text[512];
-  for (const std::string& property : properties) {
-    const size_t equals = property.find('=');
-    if (equals == std::string::npos ||
-        rd_kafka_conf_set(conf, property.substr(0, equals).c_str(), property.substr(equals + 1).c_str(), text,
-                          sizeof text) != RD_KAFKA_CONF_OK) {
-      Die("-X " + property);
-    }
-  }
-  rd_kafka_conf_set_dr_msg_cb(conf, Report);
-  rd_kafka_t* client = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof text);
-  if (client == nullptr) {
-    Die(text);
-  }
-  return client;
 }
 
 constexpr Oid kUuidArray = 2951;
@@ -236,16 +218,7 @@ int main(int argc, char** argv) {
   }
   int batch = 5000;
   uint64_t until = UINT64_MAX;
-  // As in kafka_raw.cpp, which sends as outbox does.
-  std::vector<std::string> properties = {std::string("bootstrap.servers=") + argv[2],
-                                         "enable.idempotence=true",
-                                         "acks=all",
-                                         "partitioner=murmur2_random",
-                                         "linger.ms=0",
-                                         "batch.num.messages=10000",
-                                         "batch.size=1000000",
-                                         "socket.nagle.disable=true",
-                                         "queue.buffering.max.messages=200000"};
+  std::vector<std::string> properties;
   for (int i = 4; i + 1 < argc; i += 2) {
     const std::string name = argv[i];
     if (name == "--batch") {
@@ -259,7 +232,8 @@ int main(int argc, char** argv) {
     }
   }
   signal(SIGTERM, [](int) { stop = 1; });
-  Poller poller((std::string(argv[1]) + " application_name=poller").c_str(), Connect(properties), argv[3], batch);
+  Poller poller((std::string(argv[1]) + " application_name=poller").c_str(),
+                bench::ConnectProducer(argv[2], properties, Report), argv[3], batch);
   uint64_t rows = 0;
   double began = 0;
   while (stop == 0 && rows < until) {

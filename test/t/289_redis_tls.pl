@@ -30,28 +30,28 @@ my ($redis, $asks) = map {
 
 my $node = new_node();
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
-sub server { my ($name, $to, $options) = @_; return sql("CREATE SERVER $name FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '$to->{tls_port}', tls 'true'$options)") }
-sub look { my ($name) = @_; return (split /\n/, sql(qq{SELECT "check", ok, error_class, error_code FROM outbox.test_server('$name', timeout => '20 s')}))[-1] }
 
-server('as_text', $redis, ", ca_pem '$pem'");
-is(look('as_text'), 'server|t||', 'certificates as text');
-server('as_file', $redis, ", ca_file '$dir/redis.pem'");
-is(look('as_file'), 'server|t||', 'as a file, which the confined program may read');
-server('named', $redis, ", ca_pem '$pem', tls_server_name 'redis.test'");
-is(look('named'), 'server|t||', 'under another name than the host');
-server('misnamed', $redis, ", ca_pem '$pem', tls_server_name 'other.test'");
-is(look('misnamed'), 'connection|f|config|TLS', 'not under one that the certificate does not have');
-server('of_another', $redis, ", ca_pem '$other_pem'");
-is(look('of_another'), 'connection|f|config|TLS', 'not with another authority');
-server('of_the_system', $redis, '');
-is(look('of_the_system'), 'connection|f|config|TLS', "nor with the system's");
-server('unasked', $redis, ", tls_verify 'false'");
-is(look('unasked'), 'server|t||', 'unless nobody looks');
-server('without', $asks, ", ca_pem '$pem'");
-is(look('without'), 'connection|f|destination|TLS', 'a server that asks for a certificate');
-server('with_one', $asks, ", ca_pem '$pem'");
-sql("CREATE USER MAPPING FOR PUBLIC SERVER with_one OPTIONS (certificate_pem '$pem', key_pem '$key')");
-is(look('with_one'), 'server|t||', 'and gets one');
+my $no_certificate = 'connection|f|destination|TLS';
+my $not_trusted = 'connection|f|config|TLS';
+my @servers = (
+	# name, Redis, options, what test_server() says, what that shows
+	[ 'as_text', $redis, ", ca_pem '$pem'", 'server|t||', 'certificates as text' ],
+	[ 'as_file', $redis, ", ca_file '$dir/redis.pem'", 'server|t||', 'as a file, which the confined program may read' ],
+	[ 'named', $redis, ", ca_pem '$pem', tls_server_name 'redis.test'", 'server|t||', 'under another name than the host' ],
+	[ 'misnamed', $redis, ", ca_pem '$pem', tls_server_name 'other.test'", $not_trusted, 'not under one that the certificate does not have' ],
+	[ 'of_another', $redis, ", ca_pem '$other_pem'", $not_trusted, 'not with another authority' ],
+	[ 'of_the_system', $redis, '', $not_trusted, "nor with the system's" ],
+	[ 'unasked', $redis, ", tls_verify 'false'", 'server|t||', 'unless nobody looks' ],
+	[ 'without', $asks, ", ca_pem '$pem'", $no_certificate, 'a server that asks for a certificate' ],
+	[ 'with_one', $asks, ", ca_pem '$pem'", 'server|t||', 'and gets one' ]);
+foreach (@servers)
+{
+	my ($name, $to, $options, $said, $shows) = @$_;
+	sql("CREATE SERVER $name FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '$to->{tls_port}', tls 'true'$options)");
+	sql("CREATE USER MAPPING FOR PUBLIC SERVER with_one OPTIONS (certificate_pem '$pem', key_pem '$key')") if $name eq 'with_one';
+	my @checks = split /\n/, sql(qq{SELECT "check", ok, error_class, error_code FROM outbox.test_server('$name', timeout => '20 s')});
+	is($checks[-1], $said, $shows);
+}
 
 sql("SELECT outbox.create_route('$_->[0]', server => '$_->[0]', aggregate_types => '{$_->[1]}')") foreach [ 'as_text', 'order' ], [ 'with_one', 'job' ], [ 'of_another', 'secret' ];
 sql(q{BEGIN; SELECT outbox.emit('order', i, 'order.created', jsonb_build_object('is', repeat('x', 9000))) FROM generate_series(1, 1000) i;
