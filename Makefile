@@ -66,10 +66,18 @@ $(OBJS): override CPPFLAGS += $(HARDENED_CPPFLAGS)
 FAULT_STAMP = build/.fault-points-$(if $(OUTBOX_FAULT_POINTS),on,off)
 FAULT_SRCS := $(shell grep -l '^.include "base/fault_point.h"' $(PG_SRCS) $(PORTABLE_SRCS) $(wildcard src/sink/*/*.cpp) /dev/null)
 FAULT_FLAG  = $(if $(OUTBOX_FAULT_POINTS),-DOUTBOX_FAULT_POINTS)
+# What was compiled for one server does not load into another: it is compiled anew when PG_CONFIG names one whose headers are elsewhere.
+SERVER_STAMP := build/.server$(subst /,-,$(shell $(PG_CONFIG) --includedir-server 2>/dev/null))
 # Made here and not by a rule: PGXS declares everything .SECONDARY, so a file that is missing would not be made.
 ifneq ($(filter-out wall $(COMMANDS),$(or $(MAKECMDGOALS),all)),)
-$(shell [ -e $(FAULT_STAMP) ] || { mkdir -p build && rm -f build/.fault-points-* && touch $(FAULT_STAMP); })
+$(shell mkdir -p build)
+$(shell [ -e $(FAULT_STAMP) ] || { rm -f build/.fault-points-* && touch $(FAULT_STAMP); })
+$(shell [ -e $(SERVER_STAMP) ] || { rm -f build/.server-* && touch $(SERVER_STAMP); })
 endif
+$(OBJS) $(OBJS:.o=.bc): $(SERVER_STAMP)
+# `make clean all`: clean took them along.
+$(FAULT_STAMP) $(SERVER_STAMP):
+	@$(MKDIR_P) build && touch $@
 $(FAULT_SRCS:.cpp=.o): $(FAULT_STAMP)
 $(FAULT_SRCS:.cpp=.o): override CXXFLAGS += $(FAULT_FLAG)
 # For scripts/bench-metrics alone: a library that counts nothing.
