@@ -3,8 +3,8 @@
 // Why: what a turn, a frame to the sink, a request and its answer cost is the same for one record and for ten. At
 // thousands of commits a second a turn for each leaves worker, sink and broker no time on a small machine, and the
 // records that come meanwhile wait in a queue. A turn that begins a little later finds several. Where little goes on
-// nothing is gained and every record would wait; so the distance grows with the rate of records, from none to what
-// the kind of destination gains from (SinkKind::gather_micros). docs/performance.md has what was measured.
+// nothing is gained and every record would wait; so the distance grows with the rate of records, up to what the kind
+// of destination gains from (SinkKind::gather_micros). docs/performance.md has what was measured.
 #pragma once
 
 #include <algorithm>
@@ -32,15 +32,15 @@ class TurnSpacing {
     if (per_second_ <= 0) {
       return kAny;
     }
-    const double part = std::clamp((per_second_ - kFromRate) / (kFullRate - kFromRate), 0.0, 1.0);
-    return std::max(std::min(kLeast, most_), static_cast<int64_t>(part * static_cast<double>(most_)));
+    const double apart = kLeast + std::max(per_second_ - kFromRate, 0.0) * kGrowth;
+    return static_cast<int64_t>(std::min(apart, static_cast<double>(most_)));
   }
 
  private:
   static constexpr int64_t kMeasureMicros = 50'000;  // after a quiet time its first turn counts by all of it
-  static constexpr double kFromRate = 2000;          // records a second; at this rate turns are apart by themselves
-  static constexpr double kFullRate = 5000;
-  static constexpr int64_t kLeast = 250;
+  static constexpr double kLeast = 250;              // microseconds
+  static constexpr double kFromRate = 1000;          // records a second; at this rate turns are apart by themselves
+  static constexpr double kGrowth = 750.0 / 4000;    // microseconds for each more: 1 ms at 5,000
 
   const int64_t most_;
   uint64_t records_ = 0;

@@ -78,9 +78,9 @@ TEST(TurnSpacing, GrowsWithTheRateUpToWhatTheKindGainsFrom) {
   int64_t now = 5'000'000;
   EXPECT_EQ(spacing.Apart(now), TurnSpacing::kAny);
   EXPECT_EQ(ApartAfter(&spacing, &now, 1000, 1000), 250);
-  EXPECT_EQ(ApartAfter(&spacing, &now, 2000), 250);
-  EXPECT_NEAR(ApartAfter(&spacing, &now, 4000), 1333, 50);
-  EXPECT_EQ(ApartAfter(&spacing, &now, 6000), 2000);
+  EXPECT_NEAR(ApartAfter(&spacing, &now, 2000), 437, 20);
+  EXPECT_NEAR(ApartAfter(&spacing, &now, 5000, 1000), 1000, 20);
+  EXPECT_NEAR(ApartAfter(&spacing, &now, 8000), 1562, 20);
   EXPECT_EQ(ApartAfter(&spacing, &now, 1'000'000), 2000);
 }
 
@@ -95,10 +95,10 @@ TEST(TurnSpacing, AKindThatGainsNothingIsNotWaitedFor) {
 TEST(TurnSpacing, TheFirstAfterAQuietTimeGoesAtOnce) {
   TurnSpacing spacing(2000);
   int64_t now = 5'000'000;
-  ASSERT_EQ(ApartAfter(&spacing, &now, 6000), 2000);
+  ASSERT_EQ(ApartAfter(&spacing, &now, 12'000), 2000);
   now += 500'000;
   spacing.OnSubmitted(1);
-  EXPECT_EQ(spacing.Apart(now), 250);
+  EXPECT_NEAR(spacing.Apart(now), 250, 20);
   now += 50'000;
   EXPECT_EQ(spacing.Apart(now), TurnSpacing::kAny);
 }

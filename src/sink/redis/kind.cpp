@@ -98,6 +98,7 @@ constinit const SinkKind kKind = {
     .header_prefix = "h:",
     .has_fields = {true, false, false},
     .needs_field = true,
+    .gather_micros = 1000,
     .resends_lost = ResendsLost,
 };
 
