@@ -82,6 +82,7 @@ void StartupHook() {
     for (int i = 0; i < shared->max_workers; i++) {
       pg_atomic_init_u32(&Workers()[i].pending, 0);
       pg_atomic_init_u32(&Workers()[i].stop, 0);
+      pg_atomic_init_u32(&Workers()[i].lanes_freed, 0);
       pg_atomic_init_u32(&Workers()[i].quiet, 0);
       pg_atomic_init_u64(&Workers()[i].barrier_done, 0);
     }

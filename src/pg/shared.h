@@ -58,8 +58,11 @@ struct WorkerSlot {
   int proc_number;                // index into ProcGlobal->allProcs: where the latch is
   uint64 incarnation;             // random, never 0; what outbox_internal.lane.owner holds
   TimestampTz since;              // when the slot was taken
+  int64 shares_since;             // a relay worker takes its part of the lanes, monotonic microseconds; 0: it does not
+  uint64 terminated;              // incarnation of the last one here that got a SIGTERM; also when the slot is free
   pg_atomic_uint32 pending;       // set 0 -> 1 by a commit that emitted (then the latch is set), cleared before reading
   pg_atomic_uint32 stop;          // the worker is asked to leave in good order
+  pg_atomic_uint32 lanes_freed;   // of a relay worker: lanes are to be shared out again, see NoteLanesFreed()
   pg_atomic_uint32 quiet;         // it has nothing to do, and may be asked to let another process run
   pg_atomic_uint64 barrier_done;  // of a relay worker: all its lanes have reached it, also those without a LaneSlot
 };

@@ -1,5 +1,7 @@
 #include "pg/worker_slot.h"
 
+#include "base/monotonic.h"
+
 extern "C" {
 #include <signal.h>
 #include "utils/array.h"
@@ -47,6 +49,7 @@ void ClearLocked(WorkerSlot* slot) {
   slot->pid = 0;
   slot->proc_number = -1;
   slot->incarnation = 0;
+  slot->shares_since = 0;
 }
 
 void ReleaseAtExit(int code, Datum arg) {
@@ -54,6 +57,9 @@ void ReleaseAtExit(int code, Datum arg) {
     my_slot = nullptr;
     FreeWorkerSlot(my_ticket, false);
     WakeLauncher();
+    if (my_ticket.kind == WorkerKind::kRelay) {
+      NoteLanesFreed();
+    }
   }
 }
 
@@ -76,8 +82,10 @@ void TakeWorkerSlot(SlotTicket* ticket) {
       slot->proc_number = -1;
       slot->incarnation = ticket->incarnation;
       slot->since = GetCurrentTimestamp();
+      slot->shares_since = 0;
       pg_atomic_write_u32(&slot->pending, 0);
       pg_atomic_write_u32(&slot->stop, 0);
+      pg_atomic_write_u32(&slot->lanes_freed, 0);
       pg_atomic_write_u32(&slot->quiet, 0);
       pg_atomic_write_u64(&slot->barrier_done, 0);
       slot->state = WorkerState::kStarting;
@@ -166,18 +174,67 @@ int CountWorkers(Oid database) {
   return count;
 }
 
-int CountRunningRelays(Oid database) {
-  int count = 0;
+void BeginSharing() {
+  if (my_slot->shares_since == 0) {
+    LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+    my_slot->shares_since = MonotonicMicros();
+    LWLockRelease(Shared()->lock);
+    NoteLanesFreed();
+  }
+}
+
+void EndSharing() {
+  if (my_slot->shares_since != 0) {
+    LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+    my_slot->shares_since = 0;
+    LWLockRelease(Shared()->lock);
+    NoteLanesFreed();
+  }
+}
+
+Sharers CountSharers(Oid database, int64 steady_since) {
+  Sharers sharers;
   LWLockAcquire(Shared()->lock, LW_SHARED);
   for (int i = 0; i < Shared()->workers_used; i++) {
-    const WorkerSlot& slot = Workers()[i];
-    count += slot.state == WorkerState::kRunning && slot.kind == WorkerKind::kRelay && slot.database == database &&
-                     pg_atomic_read_u32(const_cast<pg_atomic_uint32*>(&slot.stop)) == 0
-                 ? 1
-                 : 0;
+    WorkerSlot& slot = Workers()[i];
+    if (slot.state != WorkerState::kRunning || slot.kind != WorkerKind::kRelay || slot.database != database ||
+        slot.shares_since == 0 || pg_atomic_read_u32(&slot.stop) != 0) {
+      continue;
+    }
+    sharers.all++;
+    if (&slot == my_slot || slot.shares_since <= steady_since) {
+      sharers.steady++;
+    } else if (sharers.oldest_other == 0 || slot.shares_since < sharers.oldest_other) {
+      sharers.oldest_other = slot.shares_since;
+    }
   }
   LWLockRelease(Shared()->lock);
-  return count;
+  return sharers;
+}
+
+void NoteLanesFreed() {
+  LWLockAcquire(Shared()->lock, LW_SHARED);
+  for (int i = 0; i < Shared()->workers_used; i++) {
+    WorkerSlot& slot = Workers()[i];
+    if (slot.state == WorkerState::kRunning && slot.kind == WorkerKind::kRelay && slot.database == my_ticket.database) {
+      pg_atomic_write_u32(&slot.lanes_freed, 1);
+      WakeProc(slot.proc_number);
+    }
+  }
+  LWLockRelease(Shared()->lock);
+}
+
+void NoteTerminated() {
+  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  my_slot->terminated = my_slot->incarnation;
+  LWLockRelease(Shared()->lock);
+}
+
+bool WasTerminated(const SlotTicket& ticket) {
+  LWLockAcquire(Shared()->lock, LW_SHARED);
+  const bool terminated = Workers()[ticket.slot].terminated == ticket.incarnation;
+  LWLockRelease(Shared()->lock);
+  return terminated;
 }
 
 void AskWorkersToStop(Oid database) {

@@ -44,8 +44,23 @@ int CountWorkers(Oid database);
 void AskWorkersToStop(Oid database);
 void TerminateWorkers(Oid database);
 
-// How many relay workers of a database are running.
-int CountRunningRelays(Oid database);
+// This relay worker takes its part of the lanes from now on, or does no longer. Both tell the others.
+void BeginSharing();
+void EndSharing();
+// Relay workers of a database that take their part.
+struct Sharers {
+  int all = 0;
+  int steady = 0;          // of them, those that have done so since `steady_since`, monotonic microseconds
+  int64 oldest_other = 0;  // since when the oldest of the rest does; 0: there is none
+};
+Sharers CountSharers(Oid database, int64 steady_since);
+// Has the relay workers of this process's database look at how the lanes are shared out: some have no owner now, or a
+// worker came or goes. Call when that can be seen. Plain.
+void NoteLanesFreed();
+
+// In the process itself: it ends because it got a SIGTERM. The launcher asks by WasTerminated() once the slot is free.
+void NoteTerminated();
+bool WasTerminated(const SlotTicket& ticket);
 
 // Incarnations of this database's relay workers that are alive, as int8[]. An owner that is not among them owns
 // nothing.

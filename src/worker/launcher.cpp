@@ -302,12 +302,15 @@ void Ended(Job* job, Moment now) {
   if (!orderly) {
     metrics::NoteRestart(job->ticket.database, job->ticket.kind);
   }
-  job->quick_deaths = orderly ? 0 : quick ? job->quick_deaths + 1 : 1;
+  const bool terminated = pg::WasTerminated(job->ticket);
+  if (!terminated) {
+    job->quick_deaths = orderly ? 0 : quick ? job->quick_deaths + 1 : 1;
+  }
   if (orderly || !quick) {
     Forget(job);
   }
   long delay = kFirstRestartMs;
-  if (job->quick_deaths > 1) {
+  if (job->quick_deaths > 1 && !terminated) {
     int doublings = Min(job->quick_deaths - 2, 10);
     delay = Min(kSecondRestartMs << doublings, kLongestRestartMs);
   }

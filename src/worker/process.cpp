@@ -39,6 +39,13 @@ void HandleInterrupt(SIGNAL_ARGS) {
   errno = save_errno;
 }
 
+// The launcher starts it again at once: it has not failed.
+void NoteTerminatedAtExit(int code, Datum arg) {
+  if (terminated) {
+    pg::NoteTerminated();
+  }
+}
+
 const char* TypeName(pg::WorkerKind kind) {
   return kind == pg::WorkerKind::kKeeper ? "keeper" : "relay";
 }
@@ -111,6 +118,7 @@ pg::SlotTicket BecomeWorker() {
   if (pg::Shared() == nullptr || pg::MoveIntoSlot(ticket) == nullptr) {
     proc_exit(0);
   }
+  on_shmem_exit(NoteTerminatedAtExit, static_cast<Datum>(0));  // before the slot is freed
   WatchOwnStart({ticket.database, static_cast<int>(ticket.kind), ticket.ordinal});
   pg::NameLogLines(TypeName(ticket.kind), DatabaseName());
   BackgroundWorkerInitializeConnectionByOid(ticket.database, InvalidOid, 0);

@@ -13,6 +13,7 @@
 #include "pg/server_versions.h"
 #include "pg/settings.h"
 #include "pg/wall.h"
+#include "pg/worker_slot.h"
 #include "worker/process.h"
 
 extern "C" {
@@ -127,11 +128,12 @@ void Relay::SettingsChanged() {
 }
 
 bool Relay::stopped() const {
-  return stopping_ && engine_->stopped() && given_back_.empty();
+  return stopping_ && engine_->stopped() && given_back_.lanes.empty();
 }
 
 void Relay::BeginStop(int milliseconds) {
   stopping_ = true;
+  pg::EndSharing();
   engine_->Stop(clock_->NowMicros() + milliseconds * kMilli);
 }
 
@@ -265,10 +267,15 @@ void Relay::LetGo(const LaneId& id, OwnedLane* lane) {
   engine_->ReleaseLane(id, clock_->NowMicros() + kReleaseWithin);
 }
 
+bool Relay::MayShare() const {
+  return !stopping_ && config_reads_ > 0 && installation_.owner() != 0;
+}
+
 void Relay::Rebalance() {
-  if (stopping_ || !share_.Due()) {
+  if (!MayShare() || !share_.Due()) {
     return;
   }
+  pg::BeginSharing();  // it knows the routes now: the others may give it lanes
   const log::LaneCount count = log::CountLanes();
   const int share = share_.Of(count.all);
   int owned = 0;
@@ -290,7 +297,7 @@ void Relay::Rebalance() {
   log::ClaimLanes(place_.incarnation, share - owned, &claimed);
   for (const LaneId& id : claimed) {
     if (!Add(id)) {
-      given_back_.push_back(id);
+      given_back_.lanes.push_back(id);
     }
   }
 }
@@ -336,13 +343,14 @@ bool Relay::Add(const LaneId& id) {
 void Relay::TakeGone() {
   std::vector<relay::GoneLane> gone_lanes;
   engine_->TakeGone(&gone_lanes);
+  given_back_.told = given_back_.told && gone_lanes.empty();
   for (const relay::GoneLane& gone : gone_lanes) {
     lanes_.erase(gone.id);
     if (gone.reason == relay::GoneReason::kLost) {
       installation_.Doubt();
     }
     // A lost one, too: it may be this worker's still, put somewhere else while it forked.
-    given_back_.push_back(gone.id);
+    given_back_.lanes.push_back(gone.id);
   }
   if (!gone_lanes.empty()) {
     drop_unused_at_ = clock_->NowMicros() + kUnused;
@@ -356,8 +364,8 @@ void Relay::TakeGone() {
 // A lane whose row is locked does not keep the others.
 void Relay::GiveBack() {
   std::exception_ptr first;
-  const size_t before = given_back_.size();
-  std::erase_if(given_back_, [&](const LaneId& id) {
+  const size_t before = given_back_.lanes.size();
+  std::erase_if(given_back_.lanes, [&](const LaneId& id) {
     if (lanes_.contains(id)) {
       return true;  // lost, and claimed anew before its turn came here
     }
@@ -369,8 +377,10 @@ void Relay::GiveBack() {
       return false;
     }
   });
-  if (given_back_.size() < before && !stopping_) {
-    share_.DueAt(clock_->NowMicros() + 100 * kMilli);
+  // What could not be worked on is not offered again at once: two workers would hand it to and fro.
+  if (given_back_.lanes.size() < before && !given_back_.told) {
+    given_back_.told = given_back_.lanes.empty();
+    pg::NoteLanesFreed();
   }
   if (first) {
     std::rethrow_exception(first);
@@ -389,7 +399,7 @@ void Relay::Publish() {
                            .generation = generation_,
                            .lanes_everywhere = share_.all(),
                            .stopping = stopping_,
-                           .all_given_back = given_back_.empty()})) {
+                           .all_given_back = given_back_.lanes.empty()})) {
     installation_.Doubt();
   }
   const int64_t ended = clock_->NowMicros();
@@ -411,6 +421,9 @@ void Relay::PlanWait(int64_t deadline) {
     }
   }
   deadline = published_ ? deadline : std::min(deadline, publish_at_ + kShowWithin);
+  if (MayShare() && chores_.balance.next_try() == relay::kNever) {
+    deadline = std::min(deadline, share_.next());
+  }
   deadline = std::min({deadline, chores_.look.next_try(), chores_.reload.next_try(), chores_.balance.next_try(),
                        chores_.give_back.next_try()});
   int64_t now = clock_->NowMicros();
@@ -471,7 +484,7 @@ void Relay::Turn() {
   int64_t deadline = engine_->Turn(input);
   parked_generation_ = parked;
   TakeGone();
-  if (!given_back_.empty()) {
+  if (!given_back_.lanes.empty()) {
     attempt(&chores_.give_back, &Relay::GiveBack);
   }
   published_ = false;

@@ -58,6 +58,10 @@ class Relay {
   struct Chores {
     Chore look, reload, balance, give_back;
   };
+  struct GivenBack {  // left the engine, not yet released in the table
+    std::vector<LaneId> lanes;
+    bool told = true;  // the others have heard of all of them
+  };
   struct PlacesSought {  // see MakeUseOfPlaces
     int64_t next_at = relay::kNever;
     int64_t until = 0;
@@ -75,6 +79,7 @@ class Relay {
   void ApplyLanes(const RelayConfig& config);
   void MakeUseOfPlaces();
   void PutDown();
+  bool MayShare() const;
   void Rebalance();
   bool Add(const LaneId& id);
   void LetGo(const LaneId& id, OwnedLane* lane);
@@ -100,7 +105,7 @@ class Relay {
   uint64_t parked_generation_ = 0;                       // as of the last turn
   uint64_t erasures_ = 0;                                // the same
   OwnedLanes lanes_;
-  std::vector<LaneId> given_back_;  // left the engine, not yet released in the table
+  GivenBack given_back_;
   int64_t drop_unused_at_ = relay::kNever;
   PlacesSought places_;
   bool stopping_ = false;

@@ -1,6 +1,7 @@
 #include "admin/common/route_audit.h"
 
 #include "admin/common/operation.h"
+#include "pg/clock.h"
 #include "sink/kind.h"
 
 extern "C" {
@@ -30,6 +31,15 @@ std::string Changes(const std::string& from, const std::string& to) {
                 "WHERE a.value IS DISTINCT FROM b.value",
                 {Cell(from), Cell(to)})[0][0]
       .value();
+}
+
+// Where what the route wants has changed: when, by the clock of events, which may be ahead of the row's own time
+// (lookup/former_filters.h compares them).
+void AddClock(const std::string& changes, JsonObject* detail) {
+  if (changes.find("\"aggregate_types\"") != std::string::npos ||
+      changes.find("\"event_types\"") != std::string::npos) {
+    detail->Add("clock", UnixMicrosCell(pg::Guard([] { return pg::ClockNow(); })));
+  }
 }
 
 // Options of the server (they are public: secrets are refused there), its owner, whose user mapping counts first, and
@@ -127,6 +137,7 @@ void AuditAlteredRoute(const std::string& name, const std::string& from, int64 u
   if (changes != "{}") {
     JsonObject detail;
     detail.AddRaw("changed", changes);
+    AddClock(changes, &detail);
     if (unsent > 0) {
       detail.Add("no_longer_wanted", unsent);
     }
@@ -149,7 +160,10 @@ void AuditRouteByHand(const std::string& from, const Cell& to, const char* by) {
   }
   const std::string changes = Changes(before[1].value(), RunSql(Access::kWrite, kFace, {to})[0][1].value());
   if (changes != "{}") {
-    WriteAudit("alter_route", before[0], Cell(), JsonObject().AddRaw("changed", changes).Add("by", Cell(by)), Cell());
+    JsonObject detail;
+    detail.AddRaw("changed", changes).Add("by", Cell(by));
+    AddClock(changes, &detail);
+    WriteAudit("alter_route", before[0], Cell(), detail, Cell());
   }
 }
 

@@ -10,6 +10,7 @@
 #include "admin/common/query.h"
 #include "admin/common/text_encoding.h"
 #include "admin/lookup/find_event.h"
+#include "admin/lookup/former_filters.h"
 #include "admin/lookup/pauses.h"
 #include "admin/lookup/shared_views.h"
 #include "pg/entry.h"
@@ -145,7 +146,7 @@ void AddReason(const Trace& trace, const std::vector<Pause>& pauses, const std::
 // A row of the answer about an event that a lane has delivered, and where in outbox_internal.progress that is told.
 struct Delivery {
   size_t row = 0;  // of the answer
-  int64 route_id = 0;
+  const LaneRecord* lane = nullptr;
   Passage passage;
 };
 
@@ -153,14 +154,15 @@ std::string TimeText(int64 micros) {
   return micros == PG_INT64_MIN ? "-infinity" : micros == PG_INT64_MAX ? "infinity" : UnixMicrosText(micros);
 }
 
-// For each delivery the row of progress that speaks of it: of the lane that delivered it, in the time in which it did,
-// the first of its own that covers it, unless that names other topics only; then a side lane has delivered it. Rows
-// before the lane was put back to where the event is still to come mean nothing. Where the first rows since the event
-// was made are not kept any more, the first that is kept may be of another time: then nothing is said.
+// For each delivery, which it may narrow down, the row of progress that speaks of it: of the lane that delivered it, in
+// the time in which it did, the first of its own that covers it, unless that names other topics only; then a side lane
+// has delivered it. Rows before the lane was put back to where the event is still to come mean nothing. Where the first
+// rows since the event was made are not kept any more, the first that is kept may be of another time: then nothing is
+// said.
 //
 // One statement for all of them: planning it for each of a hundred routes takes longer than all else.
-void AddWindows(const FoundEvent& event, const std::vector<Delivery>& deliveries, std::vector<Row>* answer) {
-  if (deliveries.empty()) {
+void AddWindows(const FoundEvent& event, std::vector<Delivery>* deliveries, std::vector<Row>* answer) {
+  if (deliveries->empty()) {
     return;
   }
   auto covers = [](const std::string& g) {
@@ -171,10 +173,10 @@ void AddWindows(const FoundEvent& event, const std::vector<Delivery>& deliveries
   };
   std::vector<std::string> routes, lanes, after, since, until, topics;
   int64 first = PG_INT64_MAX;
-  for (const Delivery& one : deliveries) {
+  for (const Delivery& one : *deliveries) {
     const int64 from = std::max(one.passage.after, event.created_at - 1);
     first = std::min(first, from);
-    routes.push_back(std::to_string(one.route_id));
+    routes.push_back(std::to_string(one.lane->route_id));
     lanes.push_back(std::to_string(one.passage.lane));
     after.push_back(TimeText(one.passage.after));
     since.push_back(TimeText(from));
@@ -222,11 +224,25 @@ void AddWindows(const FoundEvent& event, const std::vector<Delivery>& deliveries
                                   TextArrayLiteral(routes), TextArrayLiteral(lanes), TextArrayLiteral(after),
                                   TextArrayLiteral(since), TextArrayLiteral(until), TextArrayLiteral(topics)},
                                  outbox::admin::Plan::kByKey)) {
-    Row& row = (*answer)[deliveries[static_cast<size_t>(Number(found[0]))].row];
+    Delivery& one = (*deliveries)[static_cast<size_t>(Number(found[0]))];
+    one.passage.until = std::min(one.passage.until, Number(found[1]));
+    Row& row = (*answer)[one.row];
     row[kDeliveredAt] = UnixMicrosCell(Number(found[1]));
     row[kWindowFrom] = found[2];
     row[kWindowTo] = found[3];
     row[kPlaces] = found[4];
+  }
+}
+
+// Where the lane may have passed the event before the route wanted it.
+void Doubt(const FormerFilters& former, const FoundEvent& event, const Delivery& delivery, Row* row) {
+  if (const auto since = former.WantedSince(*delivery.lane, event, delivery.passage)) {
+    for (const Column column : {kDeliveredAt, kPlaces, kWindowFrom, kWindowTo}) {
+      (*row)[column] = Cell();
+    }
+    (*row)[kState] = "not known";
+    (*row)[kReason] = "the route has wanted it since outbox.alter_route() at " + UnixMicrosText(*since) +
+                      ", and may have passed it before; outbox.replay() sends it";
   }
 }
 
@@ -355,6 +371,7 @@ OUTBOX_FUNCTION(outbox_status) {
     bool routed = false;
     std::vector<Row> answer;
     std::vector<Delivery> deliveries;
+    const FormerFilters former(event.created_at);
     for (const LaneRecord& lane : lanes) {
       const bool takes = Takes(lane, event);
       for (Trace& trace : traces) {
@@ -371,11 +388,14 @@ OUTBOX_FUNCTION(outbox_status) {
         const Passage passage = lane.PassageOf(FactsOf(event), event.id);
         answer.push_back(LaneRow(lane, event, passage, FindLaneView(views, lane.route_id, lane.lane, number), pauses));
         if (answer.back()[kState] == "delivered") {
-          deliveries.push_back({answer.size() - 1, lane.route_id, passage});
+          deliveries.push_back({answer.size() - 1, &lane, passage});
         }
       }
     }
-    AddWindows(event, deliveries, &answer);
+    AddWindows(event, &deliveries, &answer);
+    for (const Delivery& one : deliveries) {
+      Doubt(former, event, one, &answer[one.row]);
+    }
     for (const Row& row : answer) {
       result.Add(row);
     }

@@ -15,6 +15,7 @@
 #include "admin/common/query.h"
 #include "admin/lookup/backlog.h"
 #include "admin/lookup/find_event.h"
+#include "admin/lookup/former_filters.h"
 #include "admin/lookup/parked_counts.h"
 #include "admin/lookup/shared_views.h"
 #include "pg/clock.h"
@@ -198,15 +199,17 @@ bool EventIsParked(const FoundEvent& event) {
              {Cell(id), UnixMicrosCell(event.created_at)})[0][0] == "t";
 }
 
-// Whether some route takes the event, and none has passed it over.
+// Whether some route takes the event, and none has passed it over, or may have before it wanted it.
 bool AnyDelivers(const FoundEvent& event) {
   bool any = false;
+  const FormerFilters former(event.created_at);
   for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kWrite)) {
     if (lane.spec == nullptr || !Takes(lane, event)) {
       continue;
     }
     any = true;
-    if (lane.PassageOf(FactsOf(event), event.id).kind == Passage::Kind::kPassedOver) {
+    const Passage passage = lane.PassageOf(FactsOf(event), event.id);
+    if (passage.kind == Passage::Kind::kPassedOver || former.WantedSince(lane, event, passage)) {
       return false;
     }
   }
@@ -311,7 +314,8 @@ void TellLeft(const outbox::Uuid& id) {
   for (const Row& row : RunSql(
            Access::kWrite,
            "SELECT s.route, s.state, s.error_code, s.error_message FROM outbox.status($1::uuid) s WHERE s.state NOT IN "
-           "('delivered', 'dead', 'skipped', 'discarded', 'passed over', 'not routed') AND s.replay = 0 ORDER BY 1",
+           "('delivered', 'dead', 'skipped', 'discarded', 'passed over', 'not known', 'not routed') AND s.replay = 0 "
+           "ORDER BY 1",
            {Cell(text)})) {
     left += (left.empty() ? "" : " ") + std::string("On route \"") + row[0].value_or("?") + "\" it is " +
             row[1].value_or("?") + (row[2] ? ": " + *row[2] + ": " + row[3].value_or("") : "") + ".";
@@ -441,11 +445,15 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
   };
   bool reached = WaitUntil(end, check_tables, [&] { return StillReached(waiting, barrier, check_tables) && !parked; });
   if (reached) {
+    // A lane writes down within a quarter of a second that it has delivered something, and far later that it passed
+    // what it does not want: where so much of that lies behind its position that it is not counted through, a second is
+    // enough.
+    const TimestampTz enough = GetCurrentTimestamp() + kShortestSettle;
     Settle(end, [&] {
       for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kWrite))) {
         for (const LaneBacklog& backlog : CountBacklog(
                  route, {.limit = kSettleScanLimit, .only = &asked, .due_by = DueBy(delayed), .parked = true})) {
-          if (backlog.pending > 0 || backlog.capped) {
+          if (backlog.pending > 0 || (backlog.capped && GetCurrentTimestamp() < enough)) {
             return false;
           }
         }

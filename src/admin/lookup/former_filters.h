@@ -1,0 +1,36 @@
+// What routes wanted before alter_route() [P]: a lane that passed an event then did not send it, though the route wants
+// it now. outbox.audit keeps each change; no table keeps how far each lane had read when it came.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "admin/lookup/find_event.h"
+#include "admin/lookup/route_lanes.h"
+#include "format/pattern.h"
+
+namespace outbox::admin {
+
+class FormerFilters {
+ public:
+  // Those of all routes that held after that moment (Unix microseconds). Throws PgError.
+  explicit FormerFilters(int64 since);
+
+  // When the route began to want the event, which its lane may have passed before that. nullopt: it has wanted it
+  // whenever the lane can have passed it.
+  std::optional<int64> WantedSince(const LaneRecord& lane, const FoundEvent& event, const Passage& passage) const;
+
+ private:
+  using Patterns = std::optional<std::vector<std::string>>;  // in UTF-8
+  // Before one change; what it did not change is as after it.
+  struct Former {
+    int64 route_id = 0;
+    int64 until = 0;  // Unix microseconds: when it was changed
+    Patterns aggregate_types;
+    Patterns event_types;
+  };
+  std::vector<Former> former_;  // newest first
+};
+
+}  // namespace outbox::admin
