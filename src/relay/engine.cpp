@@ -59,9 +59,9 @@ void Engine::Impl::DropGone() {
   }
 }
 
-// Calls step(lane) for each lane that wants it, or for as many as can be until `enough`; at least for one.
+// Calls step(lane) for each lane that wants it, or for as many as can be until turn.enough; at least for one.
 template <typename Wants, typename Step>
-bool Engine::Impl::GoRound(size_t* first, int64_t enough, Wants&& wants, Step&& step) {
+bool Engine::Impl::GoRound(size_t* first, Wants&& wants, Step&& step) {
   const size_t count = lanes.size();
   *first = count == 0 ? 0 : (*first + 1) % count;
   bool worked = false;
@@ -72,7 +72,7 @@ bool Engine::Impl::GoRound(size_t* first, int64_t enough, Wants&& wants, Step&& 
     if (!wants(*lane)) {
       continue;
     }
-    if (std::exchange(begun, true) && turn.clock->NowMicros() >= enough) {
+    if (std::exchange(begun, true) && turn.clock->NowMicros() >= turn.enough) {
       break;
     }
     worked |= step(lane);
@@ -89,13 +89,13 @@ bool Engine::Impl::GoRound(size_t* first, int64_t enough, Wants&& wants, Step&& 
 // wait for them. The first one that was woken looks through the log for the others, so those rest that have nothing in
 // it. Parked events have their turn when all lanes have had theirs: thousands of lanes with something due at once, and
 // a transaction for each, hold up no event of the log for longer than a turn.
-bool Engine::Impl::StepLanes(int64_t enough, bool all) {
+bool Engine::Impl::StepLanes(bool all) {
   const bool worked = GoRound(
-      &first_lane, enough,
+      &first_lane,
       [this, all](Lane& lane) { return (all || lane.worked() || lane.waits_for_lanes()) && !lane.Rests(turn); },
       [this](Lane* lane) { return lane->Step(&turn); });
   const bool parked = GoRound(
-      &first_parked, enough, [this, all](Lane& lane) { return lane.stepped() || (all && !lane.Rests(turn)); },
+      &first_parked, [this, all](Lane& lane) { return lane.stepped() || (all && !lane.Rests(turn)); },
       [this](Lane* lane) { return lane->StepParked(&turn); });
   return worked || parked;
 }
@@ -244,13 +244,15 @@ int64_t Engine::Turn(const TurnInput& input) {
   }
   turn.now = turn.clock->NowMicros();
   turn.first = turn.first == kLongAgo ? turn.now : turn.first;
-  const int64_t enough = turn.now + turn.options->turn_micros;
+  turn.enough = turn.now + turn.options->turn_micros;
+  turn.loss_checks = 0;
+  turn.postponed = false;
   for (bool all = true;;) {
     const bool news = impl_->PollSinks();
     impl_->SwapSinks();
     impl_->ShareBudgets();
     const uint64_t durable = turn.durable_lsn;
-    const bool worked = impl_->StepLanes(enough, all || news);
+    const bool worked = impl_->StepLanes(all || news);
     const bool saved = impl_->saver.Save(&turn);
     impl_->DropGone();
     if (!news && !worked && !saved) {
@@ -258,9 +260,12 @@ int64_t Engine::Turn(const TurnInput& input) {
     }
     all = saved || turn.durable_lsn != durable;
     turn.now = turn.clock->NowMicros();
-    if (turn.now >= enough) {
+    if (turn.now >= turn.enough) {
       return turn.now;
     }
+  }
+  if (turn.postponed) {
+    return turn.now;
   }
   constexpr int64_t kSoon = 5'000;  // it is read in no time, or the caller is in trouble
   return turn.wants_config ? std::min(impl_->NextTime(), turn.now + kSoon) : impl_->NextTime();

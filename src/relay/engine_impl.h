@@ -79,8 +79,8 @@ struct Engine::Impl {
                  std::unique_ptr<LaneLog> log);
   void ShareBudgets();
   template <typename Wants, typename Step>
-  bool GoRound(size_t* first, int64_t enough, Wants&& wants, Step&& step);
-  bool StepLanes(int64_t enough, bool all);
+  bool GoRound(size_t* first, Wants&& wants, Step&& step);
+  bool StepLanes(bool all);
   void DropGone();
   int64_t NextTime() const;
 

@@ -50,13 +50,21 @@ bool Lane::Load(TurnContext* turn) {
   return true;
 }
 
-// False: the log is in trouble, or the lane has another owner by now.
+// False: the log is in trouble, the lane has another owner by now, or it has to wait for the next turn.
 bool Lane::CheckForLoss(const std::string& server_run, Loss* loss, TurnContext* turn) {
   const bool resend = lane_.destination->server_check().resend();
   if (!lane_.LogReady(*turn)) {
     return false;
   }
+  if (turn->loss_checks >= turn->options->turn_micros) {
+    turn->postponed = true;
+    return false;
+  }
+  const int64_t began = turn->clock->NowMicros();
   const Status status = lane_.log->Rewind(server_run, resend, loss);
+  const int64_t took = turn->clock->NowMicros() - began;
+  turn->loss_checks += took;
+  turn->enough += took;
   const CallResult result = lane_.log_retry.Result(status, *turn, LogCall::kRewind);
   if (result == CallResult::kLost) {
     Leave(GoneReason::kLost);

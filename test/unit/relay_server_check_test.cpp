@@ -87,6 +87,33 @@ TEST_F(ServerCheckTest, TheFirstIsAdmittedAndProgressSaysWho) {
   EXPECT_EQ(server.calls["Rewind"], 1) << "when it was met; the lane was loaded before";
 }
 
+// Where a route has had very many lanes, each new one takes long to find out whether anything was lost.
+TEST_F(ServerCheckTest, LanesThatBeginHoldUpNoOtherLane) {
+  Begin();
+  constexpr int kLanes = 10;
+  std::vector<std::unique_ptr<Server>> servers_of_lanes;
+  int checks = 0;
+  for (int i = 0; i < kLanes; ++i) {
+    auto& other = servers_of_lanes.emplace_back(std::make_unique<Server>(&clock));
+    other->fails = [&](const std::string& call) {
+      if (call == "Rewind") {
+        clock.now += 100'000;
+        ++checks;
+      }
+      return false;
+    };
+    ASSERT_TRUE(engine->AddLane({2, i}, spec, fakes::Logs(other.get(), spec), kDestination));
+  }
+  for (int turn = 1; turn <= kLanes; ++turn) {
+    server.EmitCommitted("k");
+    const int64_t next = Turn(true);
+    sink->DeliverAll();
+    EXPECT_EQ(checks, turn);
+    EXPECT_EQ(broker.log.size(), static_cast<size_t>(turn)) << "sent in the turn it was there for";
+    EXPECT_TRUE(turn == kLanes || next <= clock.now) << "the next lane is not waited for";
+  }
+}
+
 TEST_F(ServerCheckTest, TheSameRunOnAnotherConnectionIsNoNews) {
   Begin();
   sink->Meet("a");
