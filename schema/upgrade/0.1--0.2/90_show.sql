@@ -11,7 +11,7 @@ COMMENT ON FUNCTION outbox.skip(uuid, text, text) IS
   'gives a parked event up, whatever its state, and lets its key go on; returns on how many routes. One that waits in the log is not parked: pause its key first, and skip it when status() says blocked';
 COMMENT ON FUNCTION outbox.drop_route(text) IS 'ends a route; returns the number of its events that were never delivered, in the log and parked';
 COMMENT ON FUNCTION outbox.wait_for(uuid, interval) IS
-  'waits until a committed event is delivered or dead on every route that it matches; false: not within the timeout, and a NOTICE says what it waited for; NULL: no route will deliver it, because none takes it or one was moved behind it by seek(). It wakes workers, so looking (pg_monitor) is not enough: EXECUTE has to be granted';
+  'waits until a committed event is delivered or dead on every route that it matches; false: not within the timeout, and a NOTICE says what it waited for; NULL: nothing tells that it was or will be, because no route takes it, one was moved behind it by seek(), or alter_route() has made one want it that may have passed it already (status() says not known). It wakes workers, so looking (pg_monitor) is not enough: EXECUTE has to be granted';
 -- Dry runs unless told otherwise, as the others.
 CREATE OR REPLACE PROCEDURE outbox.redrive(
   route          text        DEFAULT NULL,
