@@ -36,10 +36,12 @@ is(times_of($_), '1', "$_: once") foreach @routes;
 sub moved_in_flight
 {
 	my ($what, $routes, $seeks, $late) = @_;
-	my @before = map { $redis->xlen("to-$_") } @routes;
+	my %before = map { $_ => $redis->xlen("to-$_") } @$routes;
 	Outbox::Faults::arm('sink.results.before', 'wait');
 	sql("CALL outbox.replay(since => '-infinity', route => '$_', reason => 'again', dry_run => false)") foreach @$routes;
 	ok(Outbox::Faults::await_waiting('sink.results.before'), "$what: replayed events are in flight");
+	# Each route has a sink process of its own: a lane with nothing in flight would begin with the first move at once.
+	ok(wait_until(sub { $redis->xlen("to-$_") > $before{$_} }, 30), "$what: those of $_, too") foreach @$routes;
 	foreach my $route (@$routes)
 	{
 		seek_back($route) foreach 1 .. $seeks;
