@@ -1,6 +1,9 @@
 // matrix: D8
 // TLS to Redis.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <hiredis/hiredis.h>
+#include <poll.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -8,6 +11,7 @@
 
 #include "redis_server.h"
 #include "sink/redis/redis_sink.h"
+#include "sink/redis/tls.h"
 #include "sink_driver.h"
 
 namespace outbox::sink {
@@ -126,6 +130,34 @@ TEST_F(RedisTlsTest, ACertificateOfItsOwn) {
            {"certificate_pem", certificate_},
            {"key_pem", key_}});
   ExpectDelivered();
+}
+
+// The server has said why and reset the connection before a request is written.
+TEST_F(RedisTlsTest, WhatItSaidIsReadAfterAWriteThatFailed) {
+  if (!Begin("yes")) {
+    GTEST_SKIP() << "no redis-server with TLS, or no openssl";
+  }
+  std::shared_ptr<TlsContext> tls;
+  ASSERT_TRUE(MakeTls({{"tls", "true"}, {"ca_pem", certificate_}, {"tls_server_name", "redis.test"}}, &tls).ok());
+  std::unique_ptr<redisContext, decltype(&redisFree)> tcp(redisConnect("127.0.0.1", std::stoi(port_)), redisFree);
+  ASSERT_EQ(tcp->err, 0);
+  ASSERT_EQ(fcntl(tcp->fd, F_SETFL, O_NONBLOCK), 0);
+  std::unique_ptr<TlsSession> session;
+  ASSERT_TRUE(tls->Start(tcp->fd, &session).ok());
+  size_t count = 0;
+  pollfd ready{tcp->fd, POLLIN, 0};
+  TlsSession::Result result = session->Write({}, &count);  // the handshake only
+  while (result == TlsSession::Result::kWaitsForRead && poll(&ready, 1, 10000) == 1) {
+    result = session->Write({}, &count);
+  }
+  ASSERT_EQ(result, TlsSession::Result::kMoved);
+  pollfd reset{tcp->fd, 0, 0};
+  ASSERT_EQ(poll(&reset, 1, 10000), 1);
+  EXPECT_EQ(session->Write("x", &count), TlsSession::Result::kFailed);
+  char bytes[TlsSession::kLargestRecord];
+  EXPECT_EQ(session->Read(bytes, sizeof(bytes), &count), TlsSession::Result::kFailed);
+  EXPECT_EQ(session->failure().code, "TLS");
+  EXPECT_NE(session->failure().message.find("certificate required"), std::string::npos) << session->failure().message;
 }
 
 // One that is killed says no good-bye; one that is asked to go says one.

@@ -130,15 +130,16 @@ TlsSession::Result TlsSession::Explain(int returned) {
     return Result::kClosed;
   }
 #endif
-  if (failure_.ok()) {
+  if (last == 0 && failure_.ok()) {
+    failure_ = {ErrorClass::kDestination, {}, strerror(system_error)};  // no matter of TLS, as far as is known
+  } else if (last != 0 && failure_.code.empty()) {
+    // Also after a write that failed: the alert that says why may have come before the reset.
+    const char* text = ERR_reason_error_string(last);
     if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
       failure_ = {
           ErrorClass::kConfig, "TLS",
           "the Redis server's certificate is not one to trust for \"" + *name_ + "\" (see ca_pem, tls_server_name)"};
-    } else if (last == 0) {
-      failure_ = {ErrorClass::kDestination, {}, strerror(system_error)};  // no matter of TLS
     } else {
-      const char* text = ERR_reason_error_string(last);
       failure_ = {ErrorClass::kDestination, "TLS", std::string("TLS: ") + (text == nullptr ? "an error" : text)};
     }
   }

@@ -34,7 +34,7 @@ class TlsSession {
   static constexpr size_t kLargestRecord = SSL3_RT_MAX_PLAIN_LENGTH;
   Result Read(char* to, size_t size, size_t* count);
   // Why, after the first kFailed: of class kConfig when the certificate is not to be trusted, else kDestination,
-  // without a code where it is the network's.
+  // without a code where it is the network's. A Read() after a Write() that failed may find what the server had said.
   const Error& failure() const { return failure_; }
 
  private:
