@@ -1,5 +1,7 @@
 #include "log/lane_claims.h"
 
+#include <algorithm>
+
 #include "base/fault_point.h"
 #include "log/lane_tables.h"
 #include "pg/shared.h"
@@ -98,22 +100,42 @@ void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
   }
 }
 
-bool ReleaseLane(LaneId lane, uint64_t incarnation) {
+bool ReleaseLanes(uint64_t incarnation, std::vector<LaneId>* lanes) {
+  if (lanes->empty()) {
+    return true;
+  }
   OUTBOX_FAULT_POINT("release.before");
-  bool released = false;
+  const size_t count = std::min(lanes->size(), kReleased);
+  std::vector<LaneId> held;
   pg::InTransaction(CurrentMemoryContext, [&] {
     static Statement release = {
-        "UPDATE outbox_internal.lane SET owner = NULL, claimed_at = NULL WHERE route_id = $1"
-        " AND lane = $2 AND owner = $3",
+        "WITH free AS (SELECT l.route_id, l.lane FROM ROWS FROM (unnest($1), unnest($2)) k(route_id, lane)"
+        " JOIN outbox_internal.lane l USING (route_id, lane) WHERE l.owner = $3 FOR NO KEY UPDATE OF l SKIP LOCKED)"
+        " UPDATE outbox_internal.lane l SET owner = NULL, claimed_at = NULL FROM free f"
+        " WHERE l.route_id = f.route_id AND l.lane = f.lane",
         3,
-        {INT8OID, INT4OID, INT8OID},
+        {INT8ARRAYOID, INT4ARRAYOID, INT8OID},
         nullptr};
-    Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane),
-                      Int64GetDatum(static_cast<int64>(incarnation))};
+    static Statement left = {
+        "SELECT l.route_id, l.lane FROM ROWS FROM (unnest($1), unnest($2)) k(route_id, lane)"
+        " JOIN outbox_internal.lane l USING (route_id, lane) WHERE l.owner = $3",
+        3,
+        {INT8ARRAYOID, INT4ARRAYOID, INT8OID},
+        nullptr};
+    Column routes(count);
+    Column numbers(count);
+    for (size_t i = 0; i < count; i++) {
+      routes.Add(Int64GetDatum((*lanes)[i].route_id));
+      numbers.Add(Int32GetDatum((*lanes)[i].lane));
+    }
+    Datum values[] = {routes.Array(INT8OID), numbers.Array(INT4OID), Int64GetDatum(static_cast<int64>(incarnation))};
     RunStatement(&release, values);
-    released = SPI_processed == 1;
+    RunStatement(&left, values);
+    ReadLanes(&held);
   });
-  return released;
+  lanes->erase(lanes->begin(), lanes->begin() + static_cast<std::ptrdiff_t>(count));
+  lanes->insert(lanes->end(), held.begin(), held.end());  // behind those whose turn has not come
+  return held.empty();
 }
 
 }  // namespace outbox::log

@@ -2,6 +2,7 @@
 // and throws pg::PgError.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -22,7 +23,10 @@ LaneCount CountLanes();
 // waited for. The claim is committed when this returns; appends what was claimed, lowest lanes first.
 void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed);
 
-// Gives the lane up if it is this incarnation's. Returns false if it was not (then another worker may own it).
-bool ReleaseLane(LaneId lane, uint64_t incarnation);
+// Gives up those of the lanes that are this incarnation's (others may have another owner already), up to kReleased of
+// them. What stays in `*lanes` is to be tried again: rows that somebody holds are not waited for. Returns false if
+// there are such.
+inline constexpr std::size_t kReleased = 500;  // some 10 ms of a turn
+bool ReleaseLanes(uint64_t incarnation, std::vector<LaneId>* lanes);
 
 }  // namespace outbox::log

@@ -29,6 +29,7 @@ constexpr int64_t kSecond = 1000 * kMilli;
 constexpr int64_t kReleaseWithin = 5 * kSecond;  // for lanes and destinations in normal running
 constexpr int64_t kUnused = 2 * kSecond;         // a lane may be given back only to be claimed again
 constexpr int64_t kPlacesComeFree = 60 * kSecond;
+constexpr int64_t kHeldPause = 100 * kMilli;  // until a lane whose row somebody holds is given back
 constexpr int64_t kShowWithin = 50 * kMilli;  // what a turn did not show
 constexpr long kLongestWaitMs = 1000;
 
@@ -339,11 +340,12 @@ bool Relay::Add(const LaneId& id) {
   return true;
 }
 
-// Lanes that left the engine are given back in the table, unless they have another owner already (ReleaseLane looks).
+// Lanes that left the engine are given back in the table, unless they have another owner already (ReleaseLanes looks).
 void Relay::TakeGone() {
   std::vector<relay::GoneLane> gone_lanes;
   engine_->TakeGone(&gone_lanes);
   given_back_.told = given_back_.told && gone_lanes.empty();
+  given_back_.next_at = gone_lanes.empty() ? given_back_.next_at : 0;
   for (const relay::GoneLane& gone : gone_lanes) {
     lanes_.erase(gone.id);
     if (gone.reason == relay::GoneReason::kLost) {
@@ -363,27 +365,16 @@ void Relay::TakeGone() {
 
 // A lane whose row is locked does not keep the others.
 void Relay::GiveBack() {
-  std::exception_ptr first;
-  const size_t before = given_back_.lanes.size();
-  std::erase_if(given_back_.lanes, [&](const LaneId& id) {
-    if (lanes_.contains(id)) {
-      return true;  // lost, and claimed anew before its turn came here
-    }
-    try {
-      (void)log::ReleaseLane(id, place_.incarnation);
-      return true;
-    } catch (const pg::PgError&) {
-      first = first ? first : std::current_exception();
-      return false;
-    }
-  });
+  std::vector<LaneId>& lanes = given_back_.lanes;
+  const size_t before = lanes.size();
+  std::erase_if(lanes,
+                [&](const LaneId& id) { return lanes_.contains(id); });  // lost, and claimed anew before its turn
+  const bool free = log::ReleaseLanes(place_.incarnation, &lanes);
+  given_back_.next_at = free ? 0 : clock_->NowMicros() + kHeldPause;
   // What could not be worked on is not offered again at once: two workers would hand it to and fro.
-  if (given_back_.lanes.size() < before && !given_back_.told) {
-    given_back_.told = given_back_.lanes.empty();
+  if (lanes.size() < before && !given_back_.told) {
+    given_back_.told = lanes.empty();
     pg::NoteLanesFreed();
-  }
-  if (first) {
-    std::rethrow_exception(first);
   }
 }
 
@@ -424,8 +415,11 @@ void Relay::PlanWait(int64_t deadline) {
   if (MayShare() && chores_.balance.next_try() == relay::kNever) {
     deadline = std::min(deadline, share_.next());
   }
-  deadline = std::min({deadline, chores_.look.next_try(), chores_.reload.next_try(), chores_.balance.next_try(),
-                       chores_.give_back.next_try()});
+  const int64_t give_back_at = given_back_.lanes.empty()                       ? relay::kNever
+                               : chores_.give_back.next_try() != relay::kNever ? chores_.give_back.next_try()
+                                                                               : given_back_.next_at;
+  deadline = std::min(
+      {deadline, chores_.look.next_try(), chores_.reload.next_try(), chores_.balance.next_try(), give_back_at});
   int64_t now = clock_->NowMicros();
   int64_t longest = now + kLongestWaitMs * kMilli;
   deadline = std::clamp(deadline, now, longest);
@@ -484,7 +478,7 @@ void Relay::Turn() {
   int64_t deadline = engine_->Turn(input);
   parked_generation_ = parked;
   TakeGone();
-  if (!given_back_.lanes.empty()) {
+  if (!given_back_.lanes.empty() && clock_->NowMicros() >= given_back_.next_at) {
     attempt(&chores_.give_back, &Relay::GiveBack);
   }
   published_ = false;

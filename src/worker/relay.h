@@ -60,7 +60,8 @@ class Relay {
   };
   struct GivenBack {  // left the engine, not yet released in the table
     std::vector<LaneId> lanes;
-    bool told = true;  // the others have heard of all of them
+    bool told = true;     // the others have heard of all of them
+    int64_t next_at = 0;  // somebody holds the rows of those that are left
   };
   struct PlacesSought {  // see MakeUseOfPlaces
     int64_t next_at = relay::kNever;
