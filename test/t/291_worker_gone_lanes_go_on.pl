@@ -15,7 +15,8 @@ use Time::HiRes qw(sleep time);
 my $lanes = 64;
 my $late = 1500;    # ms
 my $node = new_node(conf => "outbox.workers = 2\nrestart_after_crash = on\nautovacuum = off\noutbox.max_lanes = 256\n");
-my $redis = Outbox::Redis->start;
+# A file that is synced for each answer says how busy the disk is.
+my $redis = Outbox::Redis->start(conf => ['appendfsync no']);
 redis_route($node, $redis, 'redis', topic => q('stream'), lanes => $lanes);
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
