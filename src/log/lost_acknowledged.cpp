@@ -1,5 +1,7 @@
 #include "log/lost_acknowledged.h"
 
+#include <span>
+
 #include "log/place_arguments.h"
 #include "log/row.h"
 #include "pg/encoding.h"
@@ -115,49 +117,56 @@ bool LaneLost(const Asked& asked, const Stretch& own) {
   return SPI_processed > 0;
 }
 
-// Columns window_from, window_to, done_to and at.
-#define KEPT(lane, side)                                                                               \
-  "WITH judged AS MATERIALIZED (SELECT h.* FROM outbox_internal.judged_periods($1, " lane              \
-  ", $3, $4, $5, $6) h WHERE h.side = " side                                                           \
-  "), good AS (SELECT coalesce(max(x.at), '-infinity') AS at FROM judged h CROSS JOIN LATERAL"         \
-  " (SELECT g.at FROM outbox_internal.period_rows($1, " lane                                           \
-  ", h.side, h.run, h.after, h.upto) g"                                                                \
-  " WHERE g.reached IS NOT NULL AND (g.reached > h.bound) IS NOT TRUE ORDER BY g.at DESC LIMIT 1) x)," \
-  " bad AS (SELECT min(x.at) AS at FROM judged h CROSS JOIN LATERAL"                                   \
-  " (SELECT g.at FROM outbox_internal.period_rows($1, " lane                                           \
-  ", h.side, h.run, h.after, h.upto) g"                                                                \
-  " WHERE g.reached > h.bound AND g.at > (SELECT at FROM good) ORDER BY g.at LIMIT 1) x)"              \
-  " SELECT p.window_from, p.window_to, p.done_to, p.at"                                                \
-  " FROM bad b CROSS JOIN LATERAL"                                                                     \
-  " outbox_internal.newest_progress($1, " lane ", " side ", $4, least($5, b.at - '1 microsecond'::interval)) p"
+namespace {
+
+constexpr int32 kLostSides = -1;  // the lane itself, and side lanes that have noted something that is lost
+
+// Of each of these lanes, or a side lane of each, the position that FindKept tells of: window_from, window_to, done_to
+// and at, NULL where there is none.
+void RunKept(const Asked& asked, const Stretch& stretch, std::span<const int32> lanes, int32 side) {
+  static Statement find = {
+      "SELECT k.* FROM unnest($7) s(lane) CROSS JOIN LATERAL (SELECT greatest($8, 0) AS side UNION SELECT h.side"
+      " FROM outbox_internal.judged_periods($1, s.lane, $3, $4, $5, $6) h WHERE $8 < 0 AND h.side > 0 AND EXISTS "
+      "(SELECT"
+      " FROM outbox_internal.period_rows($1, s.lane, h.side, h.run, h.after, h.upto) g WHERE g.reached > h.bound)) d"
+      " LEFT JOIN LATERAL ("
+      "WITH judged AS MATERIALIZED (SELECT h.* FROM outbox_internal.judged_periods($1, s.lane, $3, $4, $5, $6) h"
+      " WHERE h.side = d.side), good AS (SELECT coalesce(max(x.at), '-infinity') AS at FROM judged h CROSS JOIN LATERAL"
+      " (SELECT g.at FROM outbox_internal.period_rows($1, s.lane, h.side, h.run, h.after, h.upto) g"
+      " WHERE g.reached IS NOT NULL AND (g.reached > h.bound) IS NOT TRUE ORDER BY g.at DESC LIMIT 1) x),"
+      " bad AS (SELECT min(x.at) AS at FROM judged h CROSS JOIN LATERAL"
+      " (SELECT g.at FROM outbox_internal.period_rows($1, s.lane, h.side, h.run, h.after, h.upto) g"
+      " WHERE g.reached > h.bound AND g.at > (SELECT at FROM good) ORDER BY g.at LIMIT 1) x)"
+      " SELECT p.window_from, p.window_to, p.done_to, p.at FROM bad b CROSS JOIN LATERAL"
+      " outbox_internal.newest_progress($1, s.lane, d.side, $4, least($5, b.at - '1 microsecond'::interval)) p"
+      ") k ON true",
+      8,
+      {ASKED_TYPES, INT4ARRAYOID, INT4OID},
+      nullptr};
+  Column column(lanes.size());
+  for (const int32 lane : lanes) {
+    column.Add(Int32GetDatum(lane));
+  }
+  Run(&find, asked, stretch, column.Array(INT4OID), Int32GetDatum(side));
+}
+
+}  // namespace
 
 bool FindKept(const Asked& asked, const Stretch& stretch, int32 side, Finding* finding, int64_t* at) {
-  static Statement find = {KEPT("$2", "$7"), 7, {ASKED_TYPES, INT4OID}, nullptr};
-  Run(&find, asked, stretch, Int32GetDatum(side));
-  if (SPI_processed == 0) {
+  RunKept(asked, stretch, {&stretch.lane, 1}, side);
+  bool isnull = false;
+  Datum saved = ResultDatum(0, 3, &isnull);
+  if (isnull) {
     return false;
   }
-  bool isnull = false;
   ReadPosition(0, 0, &finding->positions.emplace_back());
-  *at = DatumGetTimestampTz(ResultDatum(0, 3, &isnull));
+  *at = DatumGetTimestampTz(saved);
   Assign(0, 3, &finding->text);
   return true;
 }
 
 int64_t FindKeptOfLost(const Asked& asked, const Stretch& stretch, const Position& start, Finding* finding) {
-  static Statement find = {
-      "SELECT k.* FROM unnest($7) s(lane) CROSS JOIN LATERAL (SELECT 0 AS side UNION SELECT h.side"
-      " FROM outbox_internal.judged_periods($1, s.lane, $3, $4, $5, $6) h WHERE h.side > 0 AND EXISTS (SELECT FROM"
-      " outbox_internal.period_rows($1, s.lane, h.side, h.run, h.after, h.upto) g WHERE g.reached > h.bound)) d"
-      " LEFT JOIN LATERAL (" KEPT("s.lane", "d.side") ") k ON true",
-      7,
-      {ASKED_TYPES, INT4ARRAYOID},
-      nullptr};
-  Column lanes(finding->lost.size());
-  for (const int32 lane : finding->lost) {
-    lanes.Add(Int32GetDatum(lane));
-  }
-  Run(&find, asked, stretch, lanes.Array(INT4OID));
+  RunKept(asked, stretch, finding->lost, kLostSides);
   int64_t oldest = DT_NOEND;
   for (uint64 row = 0; row < SPI_processed; row++) {
     Position& position = finding->positions.emplace_back();

@@ -58,6 +58,6 @@ is(join(' ', map { join ',', @{ $came{$_} // [] } } @keys), join(' ', (join ',',
 ok(wait_idle($node), 'idle');
 change();
 $last = looks_of_change();
-cmp_ok($last, '<', 2 * $first, "after that each change has to look no further than to the one before: $last looks");
+cmp_ok($last, '<', 4 * $first, "after that each change has to look no further than to the one before: $last looks");
 no_server_crashed($node);
 done_testing();

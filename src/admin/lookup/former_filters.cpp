@@ -30,7 +30,7 @@ FormerFilters::FormerFilters(int64 since) {
       "CROSS JOIN LATERAL (SELECT coalesce((a.detail ->> 'clock')::timestamptz, a.at) AS at) t "
       "CROSS JOIN LATERAL jsonb_each(a.detail -> 'changed') c (name, change) "
       "LEFT JOIN LATERAL jsonb_array_elements_text(c.change -> 'from') e (pattern) ON true "
-      "WHERE a.action = 'alter_route' AND a.at > $1::timestamptz - interval '1 day' AND t.at > $1::timestamptz "
+      "WHERE a.action = 'alter_route' AND a.at > $1::timestamptz - interval '1 day' AND t.at >= $1::timestamptz "
       "AND c.name IN ('aggregate_types', 'event_types') AND NOT EXISTS (SELECT FROM outbox.audit m "
       "WHERE m.action = 'create_route' AND m.route = a.route AND m.at > a.at) ORDER BY t.at DESC, r.id"};
   for (const Row& row : RunPlanned(&query, {Cell(UnixMicrosText(since))})) {
@@ -55,7 +55,7 @@ std::optional<int64> FormerFilters::WantedSince(const LaneRecord& lane, const Fo
   bool type_wanted = true;
   bool event_type_wanted = true;
   for (auto former = former_.begin(); former != former_.end(); ++former) {
-    if (former->route_id != lane.route_id || former->until <= from) {
+    if (former->route_id != lane.route_id || former->until < from) {
       continue;
     }
     // The transaction ids of what a dump brought are none of this server's.
