@@ -36,6 +36,14 @@ SELECT * FROM refused($$SELECT outbox.emit_bytes('o', 1, 'e', NULL)$$);
 SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', to_jsonb('{"a": 1}'::text))$$);
 SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', to_jsonb(E' \n[1]'::text))$$);
 SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', '"{\"a\": 1}"'::text)$$);
+-- However it is spelled, and only what is JSON: a string may begin with a bracket.
+SELECT j, bool_and(r.message = 'payload is JSON encoded twice') AS refused
+FROM unnest(ARRAY['" \n{\"a\": \"\\u00e9\\\"\"}"', '"\n[1, \"\ud83d\ude00\"]"', '"[\u0031]"', '"{}"', '"[]"']) j, unnest('{json,jsonb,text}'::text[]) t,
+  refused(format('SELECT outbox.emit(''string'', 1, ''e'', %L::%s)', j, t)) r GROUP BY j ORDER BY j;
+SELECT left(j, 20) AS j, bool_and(r.message = 'not refused') AS taken
+FROM unnest(ARRAY['"[INFO] started"', '"{name} was here"', '"{"', '"[1,]"', '"[1] and more"', '"{\"a\": 1"', '"[\"\\x\"]"', '"[\"\t\"]"',
+  to_jsonb(repeat('[', 100000))::text]) j, unnest('{json,jsonb,text}'::text[]) t,
+  refused(format('SELECT outbox.emit(''string'', 1, ''e'', %L::%s)', j, t)) r GROUP BY j ORDER BY j;
 SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', ' "\n[1]"'::json)$$);
 SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', '{"a": }'::text)$$);
 SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', 'plain'::varchar)$$);

@@ -68,6 +68,16 @@ UPDATE outbox.route SET aggregate_types = '{x}' WHERE name = 'narrow';
 UPDATE outbox.route SET aggregate_types = '{*}' WHERE name = 'narrow';
 RESET client_min_messages;
 SELECT state FROM outbox.status(:'cherry');
+-- By the same transaction, after the event: it was judged by the new rule. What is told of it needs no more than status() does.
+BEGIN;
+SELECT outbox.emit('far', 1, 'date', '{}') AS date \gset
+SET LOCAL client_min_messages = error;
+UPDATE outbox.route SET aggregate_types = '{x}' WHERE name = 'narrow';
+UPDATE outbox.route SET aggregate_types = '{*}' WHERE name = 'narrow';
+COMMIT;
+SELECT outbox.wait_for(:'date', '20 s');
+SELECT state FROM outbox.status(:'date');
+SELECT outbox.wait_for(:'near', '5 s'), outbox.wait_for(:'far', '5 s') IS NULL AS nobody_knows;
 -- Sent again from there, it is known; and so it is of a route of the same name, made anew.
 SELECT created_at AS moment FROM outbox.status(:'far') \gset
 CALL outbox.seek('narrow', :'moment', dry_run => false);

@@ -6,6 +6,7 @@
 #include "base/traceparent.h"
 #include "emit/event_schema.h"
 #include "emit/header.h"
+#include "emit/is_json.h"
 #include "emit/known_topics.h"
 #include "emit/once.h"
 #include "emit/topic_rights.h"
@@ -252,15 +253,6 @@ void CheckDeliverAt(const NewEvent* event) {
   }
 }
 
-// The first character of the text of a JSON string decides: after blanks, { or [.
-bool LooksLikeJson(const char* string, size_t size) {
-  size_t i = 0;
-  while (i < size && (string[i] == ' ' || string[i] == '\t' || string[i] == '\n' || string[i] == '\r')) {
-    i++;
-  }
-  return i < size && (string[i] == '{' || string[i] == '[');
-}
-
 [[noreturn]] void RefuseEncodedTwice() {
   ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("payload is JSON encoded twice"),
                   errdetail("It is a JSON string whose text is itself a JSON object or array."),
@@ -326,7 +318,7 @@ void CheckJsonPayload(const JsonbValue* payload) {
   if (payload->type == jbvNull) {
     RefuseJsonNull();
   }
-  if (payload->type == jbvString && LooksLikeJson(payload->val.string.val, payload->val.string.len)) {
+  if (payload->type == jbvString && HoldsJson(payload->val.string.val, payload->val.string.len)) {
     RefuseEncodedTwice();
   }
 }
@@ -344,11 +336,7 @@ void CheckJsonPayload(const text* json) {
     return;
   }
   at++;
-  // Blanks and the bracket may be spelled as escapes: skip \t \n \r, read no further into \u....
-  while (end - at >= 2 && at[0] == '\\' && (at[1] == 'n' || at[1] == 't' || at[1] == 'r')) {
-    at += 2;
-  }
-  if (LooksLikeJson(at, end - at)) {
+  if (EscapedHoldsJson(at, end - at)) {
     RefuseEncodedTwice();
   }
 }

@@ -37,7 +37,7 @@ void CheckEventType(const text* event_type);
 [[noreturn]] void RefuseChange(const char* verb);
 // Refuses a NULL payload of an event that is not a tombstone (22004).
 [[noreturn]] void RefuseNullPayload();
-// Refuses JSON that was encoded twice: a string whose text begins with { or [ (22023).
+// Refuses JSON that was encoded twice: a string whose text is an object or an array (22023).
 void CheckJsonPayload(Jsonb* payload);
 void CheckJsonPayload(const JsonbValue* payload);
 void CheckJsonPayload(const text* json);

@@ -9,13 +9,15 @@ namespace outbox::emit {
 
 namespace {
 
+constexpr int kDeepest = 500;  // parsing what is nested deeply raises
+
 // How deeply it is nested, if it is JSON.
-int Depth(const bytea* payload) {
+int Depth(const char* text, size_t size) {
   int depth = 0;
   int deepest = 0;
   bool in_string = false;
-  for (size_t i = 0; i < Size(payload); i++) {
-    const char c = Bytes(payload)[i];
+  for (size_t i = 0; i < size; i++) {
+    const char c = text[i];
     if (in_string && c == '\\') {
       i++;
     } else if (c == '"') {
@@ -28,20 +30,82 @@ int Depth(const bytea* payload) {
   return deepest;
 }
 
-}  // namespace
-
-bool IsJson(const bytea* payload) {
-  constexpr int kDeepest = 500;  // parsing what is nested deeply raises
-  if (GetDatabaseEncoding() != PG_UTF8 || Depth(payload) > kDeepest) {
+// `escapes`: also that \u.... are characters, which can raise where the encoding is not UTF-8.
+bool Parses(const char* text, size_t size, int encoding, bool escapes) {
+  if (Depth(text, size) > kDeepest) {
     return false;
   }
   JsonLexContext* lex = nullptr;
 #if PG_VERSION_NUM >= 170000
-  lex = makeJsonLexContextCstringLen(nullptr, Bytes(payload), Size(payload), PG_UTF8, true);
+  lex = makeJsonLexContextCstringLen(nullptr, text, size, encoding, escapes);
 #else
-  lex = makeJsonLexContextCstringLen(const_cast<char*>(Bytes(payload)), static_cast<int>(Size(payload)), PG_UTF8, true);
+  lex = makeJsonLexContextCstringLen(const_cast<char*>(text), static_cast<int>(size), encoding, escapes);
 #endif
   return pg_parse_json(lex, &nullSemAction) == JSON_SUCCESS;
+}
+
+bool IsBlank(char c) {
+  return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+// After blanks, { or [: the first character decides of nearly every string.
+bool BeginsLikeJson(const char* text, size_t size) {
+  size_t i = 0;
+  while (i < size && IsBlank(text[i])) {
+    i++;
+  }
+  return i < size && (text[i] == '{' || text[i] == '[');
+}
+
+// What \uXXXX stands for. Beyond ASCII any character is as good as another: it is JSON in a string only.
+char Ascii(const char* digits) {
+  const char hex[] = {digits[0], digits[1], digits[2], digits[3], '\0'};
+  const long code = strtol(hex, nullptr, 16);
+  return code < 0x80 ? static_cast<char>(code) : '?';
+}
+
+}  // namespace
+
+bool IsJson(const bytea* payload) {
+  return GetDatabaseEncoding() == PG_UTF8 && Parses(Bytes(payload), Size(payload), PG_UTF8, true);
+}
+
+bool HoldsJson(const char* text, size_t size) {
+  return BeginsLikeJson(text, size) && Parses(text, size, GetDatabaseEncoding(), false);
+}
+
+bool EscapedHoldsJson(const char* text, size_t size) {
+  const char* end = text + size;
+  const char* at = text;
+  while (end - at >= 2 && (IsBlank(*at) || (at[0] == '\\' && (at[1] == 'n' || at[1] == 't' || at[1] == 'r')))) {
+    at += IsBlank(*at) ? 1 : 2;
+  }
+  if (!BeginsLikeJson(at, end - at)) {  // also where these are spelled as \u...., which no serializer does
+    return false;
+  }
+  auto* plain = static_cast<char*>(palloc(end - at));
+  size_t length = 0;
+  for (; at < end && *at != '"'; at++) {
+    if (*at != '\\' || end - at < 2) {
+      plain[length++] = *at;
+      continue;
+    }
+    at++;
+    if (*at == 'u' && end - at >= 5) {
+      plain[length++] = Ascii(at + 1);
+      at += 4;
+    } else {
+      plain[length++] = *at == 'n'   ? '\n'
+                        : *at == 't' ? '\t'
+                        : *at == 'r' ? '\r'
+                        : *at == 'b' ? '\b'
+                        : *at == 'f' ? '\f'
+                                     : *at;
+    }
+  }
+  const bool holds = HoldsJson(plain, length);
+  pfree(plain);
+  return holds;
 }
 
 }  // namespace outbox::emit

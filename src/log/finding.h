@@ -19,11 +19,12 @@
 
 namespace outbox::log {
 
-// Rows of one lane and its side lanes in outbox_internal.progress.
+// Rows of one lane and its side lanes in outbox_internal.progress; where it says so, of several lanes.
 struct Stretch {
   int32 lane = 0;
   int64_t after = DT_NOBEGIN;  // outbox_internal.progress.at
   int64_t until = DT_NOEND;
+  int32 lanes = 1;  // from `lane` on
 };
 
 // A lane, and what is asked of it.
@@ -69,6 +70,7 @@ struct Finding {
   std::string route;
   std::string server;
   int64_t looked = 0;   // number of the newest run that has acknowledged anything to the lane
+  int64_t told = 0;     // number of the newest run that has told what it still had; 0: none has
   bool wanted = false;  // it, or side lanes of it, have lost something
   bool seen = false;    // there was something to be looked at
 
@@ -113,7 +115,8 @@ struct Finding {
     int64_t missing = 0;  // and so many cannot be
   } parked;
 
-  std::vector<int32> numbers;  // scratch, like the next ones
+  std::vector<int32> lost;  // scratch, like the next ones: lanes of a stretch
+  std::vector<int32> numbers;
   std::vector<std::string> names;
   std::string text;
 };

@@ -105,42 +105,24 @@ void KeepOfSides(const Asked& asked, const LaneId& lane, const Stretch& own, Fin
   }
 }
 
-// The same for a lane that the route had before the number of its lanes changed.
-void KeepOfFormer(const Asked& asked, const Former& time, const Stretch& stretch, Finding* finding) {
-  finding->numbers.assign(1, 0);
-  ListSides(asked, stretch, DT_NOBEGIN, false, &finding->numbers);
-  for (const int32 side : finding->numbers) {
-    int64_t at = DT_NOBEGIN;
-    if (FindKept(asked, stretch, side, finding, &at)) {
-      Keep(at, finding);
-    } else {
-      finding->positions.push_back(time.start);
-      finding->all = true;
-    }
-  }
-}
-
 // What earlier lanes of the route acknowledged. It was already checked where this lane, or all lanes of a later time,
 // have noted a newer run. What is not sent again is reported by the first lane.
-bool LookBack(const Asked& asked, const LaneId& lane, Finding* finding) {
+bool LookBack(const Asked& asked, Finding* finding) {
   bool lost = false;
   Asked then = asked;
   for (const Former& time : finding->former) {
-    if (!time.reached && (lane.lane != 0 || BeganBeforeTheLog(lane))) {
-      break;
+    if (then.looked >= finding->told) {
+      break;  // no run has told since what it still had
     }
-    int64_t looked = PG_INT64_MAX;
-    for (int32 number = 0; number < time.lanes; number++) {
-      const Stretch stretch{number, time.after, time.until};
-      int64_t newest = 0;
-      const bool lost_then = FindLost(then, stretch, finding, &newest);
-      finding->seen |= newest >= 0;
-      looked = Min(looked, newest);
-      if (lost_then && time.reached) {
-        lost = true;
-        KeepOfFormer(then, time, stretch, finding);
-      } else if (lost_then) {
-        NoteBeyond(then, stretch, finding);
+    Stretch stretch{0, time.after, time.until, time.lanes};
+    finding->lost.clear();
+    const int64_t looked = FindLost(then, stretch, finding);
+    if (!finding->lost.empty() && time.reached) {
+      lost = true;
+      Keep(FindKeptOfLost(then, stretch, time.start, finding), finding);
+    } else {
+      for (const int32 number : finding->lost) {
+        NoteBeyond(then, {number, time.after, time.until}, finding);
       }
     }
     then.looked = Max(then.looked, looked);
@@ -148,13 +130,23 @@ bool LookBack(const Asked& asked, const LaneId& lane, Finding* finding) {
   return lost;
 }
 
+// Whether any of these noted anything. Their times follow each other without a gap.
+bool AnyFormerNoted(const Asked& asked, const std::vector<Former>& former) {
+  Stretch all{0, DT_NOBEGIN, DT_NOEND, 0};
+  for (const Former& time : former) {
+    all.until = all.lanes == 0 ? time.until : all.until;
+    all.after = time.after;
+    all.lanes = Max(all.lanes, time.lanes);
+  }
+  return all.lanes > 0 && AnyNoted(asked, all);
+}
+
 bool AnyElsewhere(const Asked& asked, const Stretch& own, const Finding& finding) {
   const int64_t since = finding.all ? finding.beyond.border : finding.kept;
   bool any = HadElsewhere(asked, own, since);
-  for (size_t i = 0; i < finding.former.size() && finding.former[i].reached; i++) {
-    for (int32 number = 0; number < finding.former[i].lanes && !any; number++) {
-      any = HadElsewhere(asked, {number, finding.former[i].after, finding.former[i].until}, since);
-    }
+  for (size_t i = 0; i < finding.former.size() && finding.former[i].reached && !any; i++) {
+    const Former& time = finding.former[i];
+    any = HadElsewhere(asked, {0, time.after, time.until, time.lanes}, since);
   }
   return any;
 }
@@ -163,12 +155,22 @@ bool AnyElsewhere(const Asked& asked, const Stretch& own, const Finding& finding
 void Find(Asked* asked, const LaneId& lane, const LaneRow& lane_row, const Stretch& own, bool* crossed,
           Finding* finding) {
   asked->looked = finding->looked;
-  int64_t newest = 0;
-  const bool own_lost = FindLost(*asked, own, finding, &newest);
-  finding->seen = newest >= 0;
   ReadFormer(lane.route_id, lane_row.since, &finding->former, &finding->beyond.border);
   TimeText(finding->beyond.border, &finding->beyond.border_at);
-  *crossed = LookBack(*asked, lane, finding);
+  const auto unreached =
+      std::find_if(finding->former.begin(), finding->former.end(), [](const Former& time) { return !time.reached; });
+  if (unreached != finding->former.end() && (lane.lane != 0 || BeganBeforeTheLog(lane))) {
+    finding->former.erase(unreached, finding->former.end());
+  }
+  if (finding->looked >= finding->told) {
+    // No run has told what it still had since the lane was looked at; none ever has where there was only one.
+    finding->seen = finding->seen || AnyFormerNoted(*asked, finding->former);
+    return;
+  }
+  finding->lost.clear();
+  FindLost(*asked, own, finding);
+  const bool own_lost = !finding->lost.empty();
+  *crossed = LookBack(*asked, finding);
   FindLostParked(*asked, own, finding);
   KeepOwnParked(lane, finding);
   finding->seen |= !finding->parked.events.empty();

@@ -50,14 +50,16 @@ uint64_t LowestLaneXmax() {
 bool TickRecorder::RecordTick(int64_t now_micros) {
   pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
   uint64_t commits = slot == nullptr ? 0 : pg_atomic_read_u64(&slot->emitting_commits);
-  if (commits == commits_seen_) {
+  uint64_t generation = slot == nullptr ? 0 : pg_atomic_read_u64(&slot->config_generation);
+  const bool changed = generation != generation_;
+  if (commits == commits_seen_ && !changed) {
     return false;
   }
   bool recorded = false;
   Snapshot now;
   pg::InTransaction(CurrentMemoryContext, [&] {
     ReadActiveSnapshot(&now);
-    if (LowestLaneXmax() >= previous_xmax_ ||
+    if ((!changed && LowestLaneXmax() >= previous_xmax_) ||
         !OidIsValid(days::FindDayTable(days::DayTableKind::kTick, days::DayOfMicros(now_micros)))) {
       return;
     }
@@ -73,6 +75,7 @@ bool TickRecorder::RecordTick(int64_t now_micros) {
   previous_xmax_ = now.xmax;
   if (recorded) {
     commits_seen_ = commits;
+    generation_ = generation;
   }
   return recorded;
 }

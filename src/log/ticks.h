@@ -9,8 +9,9 @@
 namespace outbox::log {
 
 // For the keeper, about once a second: records the current snapshot in outbox_internal.tick if events were committed
-// since the last tick and a lane has not read as far as the log was at the previous call. Runs its own transaction,
-// throws pg::PgError. Returns true if a tick was recorded.
+// since the last tick and a lane has not read as far as the log was at the previous call; and after each change of
+// routes, so that it can be told of later events that they came after it (admin/lookup/former_filters.h). Runs its own
+// transaction, throws pg::PgError. Returns true if a tick was recorded.
 class TickRecorder {
  public:
   bool RecordTick(int64_t now_micros);
@@ -18,6 +19,7 @@ class TickRecorder {
  private:
   uint64_t commits_seen_ = 0;   // DatabaseSlot.emitting_commits at the last tick
   uint64_t previous_xmax_ = 0;  // of the snapshot at the previous call
+  uint64_t generation_ = 0;     // DatabaseSlot.config_generation at the last tick
 };
 
 // A lane's way through the ticks. It steps over ticks as long as windows stay small, and takes each once they do not.

@@ -27,9 +27,9 @@ struct TurnContext {
   std::function<bool()> config_changed;  // as in TurnInput
   int64_t first = kLongAgo;              // when the first turn was, monotonic microseconds
   int64_t enough = 0;                    // no lane begins anything after that, monotonic microseconds
-  // Looking for what was lost takes a lane of a route with very many earlier lanes a tenth of a second. That is no time
-  // of the other lanes': `enough` comes later by it, and lanes that would look when the time of a turn has gone into it
-  // wait for the next one.
+  // When a Redis has lost something, looking for that takes a lane of a route with very many earlier lanes a tenth of a
+  // second, and some milliseconds else. That is no time of the other lanes': `enough` comes later by it, and lanes that
+  // would look when the time of a turn has gone into it wait for the next one.
   int64_t loss_checks = 0;  // microseconds they have taken
   bool postponed = false;   // a lane waits for the next turn, which is to begin at once
 

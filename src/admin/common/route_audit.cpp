@@ -22,23 +22,29 @@ namespace {
   "r.on_failure, 'max_attempts', r.max_attempts, 'backoff_base', r.backoff_base::text, 'backoff_cap', "         \
   "r.backoff_cap::text)"
 
-// What has changed between two JSON objects: {"name": {"from": ..., "to": ...}}; "{}": nothing.
-std::string Changes(const std::string& from, const std::string& to) {
-  return RunSql(Access::kRead,
-                "SELECT coalesce(jsonb_object_agg(coalesce(a.key, b.key), "
-                "jsonb_strip_nulls(jsonb_build_object('from', a.value, 'to', b.value))), '{}') "
-                "FROM jsonb_each($1::jsonb) a FULL JOIN jsonb_each($2::jsonb) b ON b.key = a.key "
-                "WHERE a.value IS DISTINCT FROM b.value",
-                {Cell(from), Cell(to)})[0][0]
-      .value();
+struct Change {
+  std::string names;     // {"name": {"from": ..., "to": ...}}; "{}": nothing has changed
+  bool filters = false;  // which events the route wants has
+};
+
+// What has changed between two JSON objects.
+Change Changes(const std::string& from, const std::string& to) {
+  const Row row = RunSql(Access::kRead,
+                         "SELECT coalesce(jsonb_object_agg(coalesce(a.key, b.key), "
+                         "jsonb_strip_nulls(jsonb_build_object('from', a.value, 'to', b.value))), '{}'), "
+                         "coalesce(bool_or(coalesce(a.key, b.key) IN ('aggregate_types', 'event_types')), false) "
+                         "FROM jsonb_each($1::jsonb) a FULL JOIN jsonb_each($2::jsonb) b ON b.key = a.key "
+                         "WHERE a.value IS DISTINCT FROM b.value",
+                         {Cell(from), Cell(to)})[0];
+  return {row[0].value(), row[1] == "t"};
 }
 
-// Where what the route wants has changed: when, by the clock of events, which may be ahead of the row's own time
-// (lookup/former_filters.h compares them).
-void AddClock(const std::string& changes, JsonObject* detail) {
-  if (changes.find("\"aggregate_types\"") != std::string::npos ||
-      changes.find("\"event_types\"") != std::string::npos) {
-    detail->Add("clock", UnixMicrosCell(pg::Guard([] { return pg::ClockNow(); })));
+// What lookup/former_filters.h asks of a change of filters: when it was, by the clock of events, which may be ahead of
+// the row's own time, and by which transaction.
+void AddFilterChange(const Change& change, JsonObject* detail) {
+  if (change.filters) {
+    detail->Add("clock", UnixMicrosCell(pg::Guard([] { return pg::ClockNow(); })))
+        .Add("xid", RunSql(Access::kWrite, "SELECT pg_current_xact_id()")[0][0]);
   }
 }
 
@@ -133,11 +139,11 @@ void AuditCreatedRoute(const std::string& name, const std::string& start) {
 }
 
 void AuditAlteredRoute(const std::string& name, const std::string& from, int64 unsent) {
-  const std::string changes = Changes(from, RouteFace(name));
-  if (changes != "{}") {
+  const Change change = Changes(from, RouteFace(name));
+  if (change.names != "{}") {
     JsonObject detail;
-    detail.AddRaw("changed", changes);
-    AddClock(changes, &detail);
+    detail.AddRaw("changed", change.names);
+    AddFilterChange(change, &detail);
     if (unsent > 0) {
       detail.Add("no_longer_wanted", unsent);
     }
@@ -158,11 +164,11 @@ void AuditRouteByHand(const std::string& from, const Cell& to, const char* by) {
                Cell());
     return;
   }
-  const std::string changes = Changes(before[1].value(), RunSql(Access::kWrite, kFace, {to})[0][1].value());
-  if (changes != "{}") {
+  const Change change = Changes(before[1].value(), RunSql(Access::kWrite, kFace, {to})[0][1].value());
+  if (change.names != "{}") {
     JsonObject detail;
-    detail.AddRaw("changed", changes).Add("by", Cell(by));
-    AddClock(changes, &detail);
+    detail.AddRaw("changed", change.names).Add("by", Cell(by));
+    AddFilterChange(change, &detail);
     WriteAudit("alter_route", before[0], Cell(), detail, Cell());
   }
 }
@@ -189,7 +195,7 @@ char* BeforeServerChange(Node* statement) {
 void AuditServerChange(Node* statement, const char* before) {
   const std::string server = ServerOf(statement);
   const Mapping mapping = MappingOf(statement);
-  const std::string changes = Changes(before, ServerFace(server));
+  const std::string changes = Changes(before, ServerFace(server)).names;
   JsonObject detail;
   detail.Add("server", Cell(server));
   if (mapping.action != nullptr) {

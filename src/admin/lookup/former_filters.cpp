@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "admin/common/text_encoding.h"
+#include "days/log_table_list.h"
 
 namespace outbox::admin {
 
@@ -13,24 +14,30 @@ int64 Number(const Cell& cell) {
   return std::strtoll(cell.value().c_str(), nullptr, 10);
 }
 
+bool Sees(const Cell& snapshot, uint64 xid) {
+  return snapshot && ParseSnapshot(*snapshot).Visible(xid);
+}
+
 }  // namespace
 
 FormerFilters::FormerFilters(int64 since) {
   // Of the route itself, and not of one that had its name before.
   static PlannedQuery query = {
-      "SELECT r.id, (extract(epoch FROM t.at) * 1000000)::bigint, c.name = 'aggregate_types', e.pattern "
+      "SELECT r.id, (extract(epoch FROM t.at) * 1000000)::bigint, c.name = 'aggregate_types', e.pattern, "
+      "coalesce(a.detail ->> 'xid', '0'), (SELECT s.snapshot FROM outbox_internal.tick s WHERE s.at > t.at "
+      "AND pg_visible_in_snapshot((a.detail ->> 'xid')::xid8, s.snapshot) ORDER BY s.at LIMIT 1) "
       "FROM outbox.audit a JOIN outbox.route r ON r.name = a.route "
       "CROSS JOIN LATERAL (SELECT coalesce((a.detail ->> 'clock')::timestamptz, a.at) AS at) t "
       "CROSS JOIN LATERAL jsonb_each(a.detail -> 'changed') c (name, change) "
       "LEFT JOIN LATERAL jsonb_array_elements_text(c.change -> 'from') e (pattern) ON true "
-      "WHERE a.action = 'alter_route' AND a.at > $1::timestamptz - interval '1 day' AND t.at > $1::timestamptz "
+      "WHERE a.action = 'alter_route' AND a.at > $1::timestamptz - interval '1 day' AND t.at >= $1::timestamptz "
       "AND c.name IN ('aggregate_types', 'event_types') AND NOT EXISTS (SELECT FROM outbox.audit m "
       "WHERE m.action = 'create_route' AND m.route = a.route AND m.at > a.at) ORDER BY t.at DESC, r.id"};
   for (const Row& row : RunPlanned(&query, {Cell(UnixMicrosText(since))})) {
     const int64 route_id = Number(row[0]);
     const int64 until = Number(row[1]);
     if (former_.empty() || former_.back().route_id != route_id || former_.back().until != until) {
-      former_.push_back({route_id, until, std::nullopt, std::nullopt});
+      former_.push_back({route_id, until, static_cast<uint64>(Number(row[4])), row[5], std::nullopt, std::nullopt});
     }
     Patterns& patterns = row[2] == "t" ? former_.back().aggregate_types : former_.back().event_types;
     if (!patterns) {
@@ -42,14 +49,19 @@ FormerFilters::FormerFilters(int64 since) {
   }
 }
 
-std::optional<int64> FormerFilters::WantedSince(const LaneRecord& lane, const FoundEvent& event,
-                                                const Passage& passage) const {
+std::optional<int64> FormerFilters::WantedSince(const LaneRecord& lane, const FoundEvent& event, const Passage& passage,
+                                                const Cell& before) const {
   const int64 from = std::max(event.created_at, passage.after);
   bool type_wanted = true;
   bool event_type_wanted = true;
   for (auto former = former_.begin(); former != former_.end(); ++former) {
-    if (former->route_id != lane.route_id || former->until <= from) {
+    if (former->route_id != lane.route_id || former->until < from) {
       continue;
+    }
+    // The transaction ids of what a dump brought are none of this server's.
+    if (former->xid != 0 && event.xid >= days::kAdoptedEnd &&
+        (former->xid == event.xid || Sees(before, former->xid) || (former->seen && !Sees(former->seen, event.xid)))) {
+      return std::nullopt;  // its lane did not see it before that change
     }
     if (former->aggregate_types) {
       type_wanted = format::PatternList(*former->aggregate_types).Matches(event.aggregate_type);
@@ -57,9 +69,10 @@ std::optional<int64> FormerFilters::WantedSince(const LaneRecord& lane, const Fo
     if (former->event_types) {
       event_type_wanted = format::PatternList(*former->event_types).Matches(event.event_type);
     }
-    const auto before =
+    const auto earlier =
         std::find_if(former + 1, former_.end(), [&](const Former& other) { return other.route_id == lane.route_id; });
-    const bool too_late = before != former_.end() && before->until >= passage.until;  // the lane had passed it by then
+    const bool too_late =
+        earlier != former_.end() && earlier->until >= passage.until;  // the lane had passed it by then
     if (!too_late && !(type_wanted && event_type_wanted)) {
       return former->until;
     }

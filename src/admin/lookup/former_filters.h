@@ -1,5 +1,7 @@
 // What routes wanted before alter_route() [P]: a lane that passed an event then did not send it, though the route wants
-// it now. outbox.audit keeps each change; no table keeps how far each lane had read when it came.
+// it now. outbox.audit keeps each change; no table keeps how far each lane had read when it came. But a worker reads
+// the options again before it passes an event for them (relay/turn.h): one that was first seen in a snapshot that has
+// the change was judged by the new ones.
 #pragma once
 
 #include <optional>
@@ -18,8 +20,10 @@ class FormerFilters {
   explicit FormerFilters(int64 since);
 
   // When the route began to want the event, which its lane may have passed before that. nullopt: it has wanted it
-  // whenever the lane can have passed it.
-  std::optional<int64> WantedSince(const LaneRecord& lane, const FoundEvent& event, const Passage& passage) const;
+  // whenever the lane can have passed it. `before`: a snapshot that the lane had come to before it passed the event;
+  // empty: none is known.
+  std::optional<int64> WantedSince(const LaneRecord& lane, const FoundEvent& event, const Passage& passage,
+                                   const Cell& before) const;
 
  private:
   using Patterns = std::optional<std::vector<std::string>>;  // in UTF-8
@@ -27,6 +31,8 @@ class FormerFilters {
   struct Former {
     int64 route_id = 0;
     int64 until = 0;  // Unix microseconds: when it was changed
+    uint64 xid = 0;   // by which transaction; 0: an older version did not write it down
+    Cell seen;        // the first snapshot that has it, of those that the keeper has recorded
     Patterns aggregate_types;
     Patterns event_types;
   };

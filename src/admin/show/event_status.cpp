@@ -236,7 +236,7 @@ void AddWindows(const FoundEvent& event, std::vector<Delivery>* deliveries, std:
 
 // Where the lane may have passed the event before the route wanted it.
 void Doubt(const FormerFilters& former, const FoundEvent& event, const Delivery& delivery, Row* row) {
-  if (const auto since = former.WantedSince(*delivery.lane, event, delivery.passage)) {
+  if (const auto since = former.WantedSince(*delivery.lane, event, delivery.passage, (*row)[kWindowFrom])) {
     for (const Column column : {kDeliveredAt, kPlaces, kWindowFrom, kWindowTo}) {
       (*row)[column] = Cell();
     }

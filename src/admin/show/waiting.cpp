@@ -15,7 +15,6 @@
 #include "admin/common/query.h"
 #include "admin/lookup/backlog.h"
 #include "admin/lookup/find_event.h"
-#include "admin/lookup/former_filters.h"
 #include "admin/lookup/parked_counts.h"
 #include "admin/lookup/shared_views.h"
 #include "pg/clock.h"
@@ -199,21 +198,14 @@ bool EventIsParked(const FoundEvent& event) {
              {Cell(id), UnixMicrosCell(event.created_at)})[0][0] == "t";
 }
 
-// Whether some route takes the event, and none has passed it over, or may have before it wanted it.
+// Whether some route takes the event, and none has passed it over, or may have before it wanted it: as status() says.
 bool AnyDelivers(const FoundEvent& event) {
-  bool any = false;
-  const FormerFilters former(event.created_at);
-  for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kWrite)) {
-    if (lane.spec == nullptr || !Takes(lane, event)) {
-      continue;
-    }
-    any = true;
-    const Passage passage = lane.PassageOf(FactsOf(event), event.id);
-    if (passage.kind == Passage::Kind::kPassedOver || former.WantedSince(lane, event, passage)) {
-      return false;
-    }
-  }
-  return any;
+  std::string id(outbox::kUuidTextLength, '\0');
+  outbox::FormatUuid(event.id, id.data());
+  return RunSql(Access::kWrite,
+                "SELECT coalesce(bool_and(s.state NOT IN ('passed over', 'not known', 'not routed')), false) "
+                "FROM outbox.status($1::uuid) s WHERE s.created_at = $2::timestamptz AND coalesce(s.replay, 0) = 0",
+                {Cell(id), UnixMicrosCell(event.created_at)})[0][0] == "t";
 }
 
 // Whether parked events wait; those scheduled for later count only if `scheduled`. Three queries, each with an index of

@@ -1,0 +1,63 @@
+# A lane that begins asks what earlier lanes of the route had delivered, for the destination may have lost it. What that
+# costs does not grow with how many times the lanes were changed: not while the Redis has never lost anything, and not
+# once all lanes have looked at what it lost. What it loses of all those times is sent again.
+# matrix: E-5
+use strict;
+use warnings;
+
+use Outbox::Test;
+use Test::More;
+use Time::HiRes qw(sleep);
+
+my $node = new_node(conf => "outbox.workers = 1\n");
+my $redis = Outbox::Redis->start(conf => [ 'appendonly no', 'save ""' ]);
+redis_route($node, $redis, 'r', topic => q('t'), lanes => 7);
+my @keys = map { "k$_" } 1 .. 24;
+my $done = 0;
+
+sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
+sub deliver { emit_counted($node, 't', \@keys, $done + 1, $done + 1); $done++; return wait_idle($node) }
+# Looks into the indexes of what lanes have noted, when the worker has said what it has done.
+sub looks
+{
+	my $known = -1;
+	my $same = 0;
+	wait_until(sub {
+		my $now = sql(q{SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE schemaname = 'outbox_internal' AND relname LIKE 'progress\_%'});
+		$same = $now == $known ? $same + 1 : 0;
+		$known = $now;
+		sleep 0.1;
+		return $same >= 15;
+	}, 60) or die 'the figure does not stand still';
+	return $known;
+}
+# By turns 8 and 7 lanes, each of which has delivered something.
+sub change
+{
+	my $lanes = 15 - sql('SELECT lanes FROM outbox.route');
+	sql("SELECT outbox.alter_route('r', lanes => $lanes)");
+	wait_for_value($node, 'SELECT lanes FROM outbox.route', $lanes, 30) && deliver() or die 'the lanes are not changed';
+	return;
+}
+sub looks_of_change { my $before = looks(); change(); return looks() - $before }
+
+deliver();
+change();
+my $first = looks_of_change();
+change() foreach 1 .. 6;
+my $last = looks_of_change();
+cmp_ok($last, '<', 2 * $first, "at the ninth change no more than at the second: $last looks, $first");
+
+$redis->kill9;
+$redis->restart;
+ok(wait_until(sub { $redis->xlen('t') >= @keys * $done }, 60), 'the Redis has lost all of it, and has it again');
+my %came;
+my %seen;
+push @{ $came{ $_->[0] } }, $_->[1] foreach grep { !$seen{"@$_"}++ } map { [ split / / ] } @{ $redis->column('t', 'payload') };
+is(join(' ', map { join ',', @{ $came{$_} // [] } } @keys), join(' ', (join ',', 1 .. $done) x @keys), 'each key in order');
+ok(wait_idle($node), 'idle');
+change();
+$last = looks_of_change();
+cmp_ok($last, '<', 4 * $first, "after that each change has to look no further than to the one before: $last looks");
+no_server_crashed($node);
+done_testing();
