@@ -122,7 +122,7 @@ TEST_F(EngineTest, TurnsAreApartAsTheMostHurriedDestinationWants) {
   };
   EXPECT_EQ(engine->TurnsApart(), 0);
   EXPECT_NEAR(second_of(&other_server, nullptr), 1187, 20);  // 6,000 a second
-  EXPECT_EQ(second_of(&other_server, &server), 0);  // the fixture's: 0
+  EXPECT_EQ(second_of(&other_server, &server), 0);           // the fixture's: 0
   EXPECT_EQ(second_of(&server, nullptr), 0);
 }
 
