@@ -70,6 +70,9 @@ void PinSessionSettings() {
     {"event_triggers", "off"},
 #endif
     {"row_security", "off"},
+    // A limit set for everybody would let parked events stand still; what workers sort is bounded by what they ask for.
+    {"work_mem", "4MB"},
+    {"temp_file_limit", "-1"},
     {"session_replication_role", "origin"},
     {"client_min_messages", "error"},
   };

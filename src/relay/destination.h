@@ -49,6 +49,11 @@ class Destination {
   PoisonTurns& turns() { return turns_; }
   ServerCheck& server_check() { return server_check_; }
   const ServerCheck& server_check() const { return server_check_; }
+  // The sink waits to be admitted to another run of its server than the last one: lanes are being checked for it.
+  bool MeetsAnother() const {
+    const sink::ServerIdentity* identity = sink_->identity();
+    return identity != nullptr && !identity->server_run.empty() && identity->server_run != server_check_.server_run();
+  }
   // Shows a warning for an hour.
   void Warn(Error warning, int64_t now) {
     warning_ = std::move(warning);

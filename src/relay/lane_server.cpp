@@ -14,6 +14,11 @@ bool Lane::Load(TurnContext* turn) {
   if (!lane_.LogReady(*turn)) {
     return false;
   }
+  // Another worker, or this one a moment ago, may have looked for losses under the new run already, and put the lane
+  // back: looked at under the run before, it would be put back once more.
+  if (lane_.destination->MeetsAnother()) {
+    return false;
+  }
   // Perhaps nothing of this lane was acknowledged under that run yet.
   const std::string& server_run = lane_.destination->server_check().server_run();
   Loss loss;

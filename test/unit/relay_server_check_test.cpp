@@ -335,6 +335,28 @@ TEST_F(ServerCheckTest, ALaneThatComesLaterLooksWhenItIsLoaded) {
   EXPECT_TRUE(Gone().empty());
 }
 
+// One that was put back under the new run comes back while others are still looked at.
+TEST_F(ServerCheckTest, ALaneThatComesDuringTheCheckIsLookedAtUnderTheNewRunOnly) {
+  Begin();
+  servers->streams = {"s"};
+  sink->Meet("b");
+  Turn();
+  ASSERT_EQ(sink->asked.size(), 1u);  // and not answered
+  Server other(&clock);
+  ASSERT_TRUE(engine->AddLane({2, 0}, spec, fakes::Logs(&other, spec), kDestination));
+  Pass(100'000);
+  EXPECT_EQ(other.calls["Rewind"], 0) << "under the run before";
+  sink->AnswerEnds({{"s", ""}});
+  Pass(100'000);
+  ASSERT_EQ(sink->admitted.back(), "b");
+  EXPECT_EQ(other.calls["Rewind"], 1);
+  other.EmitCommitted("k");
+  Turn(true);
+  sink->DeliverAll();
+  Pass(1'000'000);
+  EXPECT_EQ(other.saved_under, "b");
+}
+
 TEST_F(ServerCheckTest, WhileTheTablesAreInTroubleNothingIsWritten) {
   Begin();
   servers->streams = {"s"};
