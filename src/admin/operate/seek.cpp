@@ -15,6 +15,7 @@
 #include "admin/lookup/route_start.h"
 #include "admin/lookup/shared_views.h"
 #include "base/monotonic.h"
+#include "base/status.h"
 #include "log/lane_tables.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
@@ -40,7 +41,7 @@ constexpr int64 kMostCounted = 10'000;  // with more behind them lanes are not a
 
 // Whether a lane is on its way through what is left of it, or has been and has not written that down. Others stand
 // still: without a worker, paused, in trouble. Where it was moved a moment ago its worker gives it back, and it is
-// claimed anew.
+// claimed anew; and a lock is held for a moment, by that move for one.
 bool GoesOn(const OwnedLaneView* view, const LaneBacklog& left, bool worker) {
   if (left.own.pending == 0) {
     return false;
@@ -50,7 +51,8 @@ bool GoesOn(const OwnedLaneView* view, const LaneBacklog& left, bool worker) {
   }
   const std::string_view state = view->state;
   return (left.own.oldest != 0 && left.own.oldest <= view->delivered_to) ||
-         (view->trouble.empty() && state != "paused" && state != "backing off");
+         ((view->trouble.empty() || view->trouble.code == std::string_view(outbox::kLocked)) && state != "paused" &&
+          state != "backing off");
 }
 
 bool AnyRelayWorker() {
