@@ -7,7 +7,6 @@ use warnings;
 
 use Outbox::Test;
 use Test::More;
-use Time::HiRes qw(sleep);
 
 my $lanes = 64;
 my $unwanted = 20_000;
@@ -17,21 +16,8 @@ redis_route($node, $redis, 'wide', aggregate_types => q('{w}'), topic => "'wide'
 redis_route($node, $redis, 'other', aggregate_types => q('{o}'), topic => "'other'");
 
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
-sub entries_read { return sql(q{SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes WHERE schemaname LIKE 'outbox%' AND relname LIKE 'log\_%'}) }
-# When the worker has said what it has read.
-sub settled
-{
-	my $known = -1;
-	my $same = 0;
-	wait_until(sub {
-		my $now = entries_read();
-		$same = $now == $known ? $same + 1 : 0;
-		$known = $now;
-		sleep 0.1;
-		return $same >= 25;
-	}, 60) or die 'the figure does not stand still';
-	return $known;
-}
+# Entries of the log's indexes that were read, when the worker has said what it has read.
+sub settled { return value_at_rest($node, q{SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes WHERE schemaname LIKE 'outbox%' AND relname LIKE 'log\_%'}, 25) }
 # What it reads while something happens, in looks at all of the log.
 sub looks
 {

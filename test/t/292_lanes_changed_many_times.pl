@@ -7,7 +7,6 @@ use warnings;
 
 use Outbox::Test;
 use Test::More;
-use Time::HiRes qw(sleep);
 
 my $node = new_node(conf => "outbox.workers = 1\n");
 my $redis = Outbox::Redis->start(conf => [ 'appendonly no', 'save ""' ]);
@@ -18,19 +17,7 @@ my $done = 0;
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
 sub deliver { emit_counted($node, 't', \@keys, $done + 1, $done + 1); $done++; return wait_idle($node) }
 # Looks into the indexes of what lanes have noted, when the worker has said what it has done.
-sub looks
-{
-	my $known = -1;
-	my $same = 0;
-	wait_until(sub {
-		my $now = sql(q{SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE schemaname = 'outbox_internal' AND relname LIKE 'progress\_%'});
-		$same = $now == $known ? $same + 1 : 0;
-		$known = $now;
-		sleep 0.1;
-		return $same >= 15;
-	}, 60) or die 'the figure does not stand still';
-	return $known;
-}
+sub looks { return value_at_rest($node, q{SELECT sum(idx_scan) FROM pg_stat_user_indexes WHERE schemaname = 'outbox_internal' AND relname LIKE 'progress\_%'}, 15) }
 # By turns 8 and 7 lanes, each of which has delivered something.
 sub change
 {

@@ -18,7 +18,8 @@ use Outbox::Kafka;
 use Outbox::Redis;
 
 our @EXPORT = qw(new_node kafka_route redis_route wait_for_value wait_idle relay_pids sink_pids child_pids
-  rss_kb sql_literal stage_with no_server_crashed emit_counted emit_huge by_key wait_until server_is_back upkeep);
+  rss_kb sql_literal stage_with no_server_crashed emit_counted emit_huge by_key wait_until server_is_back upkeep
+  value_at_rest);
 
 # A run that is interrupted ends what it has started: see the END blocks.
 foreach my $signal (qw(TERM INT HUP)) { $SIG{$signal} = sub { exit 130 } }
@@ -83,6 +84,22 @@ sub create_route
 	my $database = delete $route{database} // 'postgres';
 	my $arguments = join '', map { ", $_ => $route{$_}" } sort keys %route;
 	return $node->safe_psql($database, "SELECT outbox.create_route('$name', server => '$name'$arguments)");
+}
+
+# What the query says once it has said the same for so many tenths of a second: figures of workers come when they have told them.
+sub value_at_rest
+{
+	my ($node, $query, $tenths) = @_;
+	my $known = -1;
+	my $same = 0;
+	wait_until(sub {
+		my $now = $node->safe_psql('postgres', $query);
+		$same = $now == $known ? $same + 1 : 0;
+		$known = $now;
+		sleep 0.1;
+		return $same >= $tenths;
+	}, 60) or die 'the figure does not stand still';
+	return $known;
 }
 
 # Polls until the query's single value is the wanted one; returns whether it came to that.
