@@ -56,6 +56,7 @@ struct Counter {
   bool stopped;
   std::vector<LaneBacklog>* backlogs;  // by number
   const Snapshot* only;                // nullptr: all
+  const BacklogKey* key;               // nullptr: all
   const char* parked;                  // SQL, of row l
   bool by_due;                         // only those due by then
   int64 due_by;
@@ -83,8 +84,11 @@ struct Counter {
     Uuid id;
     memcpy(id.data(), DatumGetUUIDP(SPI_getbinval(tuple, columns, 3, &null))->data, id.size());
     std::string_view type = TextView(SPI_getbinval(tuple, columns, 4, &null), false);
-    Datum key = SPI_getbinval(tuple, columns, 5, &null);
-    std::string_view aggregate_id = TextView(key, null);
+    Datum keyed = SPI_getbinval(tuple, columns, 5, &null);
+    std::string_view aggregate_id = TextView(keyed, null);
+    if (key != nullptr && (null || type != key->type || aggregate_id != key->id)) {
+      return true;
+    }
     std::string_view event_type = TextView(SPI_getbinval(tuple, columns, 6, &null), false);
     uint32 number = format::LaneOf(aggregate_id, id, static_cast<uint32>(lanes->size()));
     const LaneRecord* lane = (*lanes)[number];
@@ -178,7 +182,8 @@ std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, cons
   late.erase(std::unique(late.begin(), late.end()), late.end());
   const bool by_due = query.due_by != PG_INT64_MAX;
   const char* table = by_due && query.table == kWholeLog ? kWholeLogByDue : query.table;
-  Counter counter{&by_number, 0, query.limit, 0, false, &backlogs, query.only, nullptr, by_due, query.due_by};
+  Counter counter{&by_number, 0,         query.limit, 0,      false,       &backlogs,
+                  query.only, query.key, nullptr,     by_due, query.due_by};
   const int64 route_id = lanes[0].route_id;
   const bool parked = query.parked || !HasParked(route_id);
   const uint64* in_progress = late.data();

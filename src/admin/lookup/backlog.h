@@ -1,6 +1,7 @@
 // How much of a route is not delivered yet, counted in the log itself [P].
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "admin/lookup/route_lanes.h"
@@ -28,11 +29,18 @@ inline constexpr const char* kWholeLog = "outbox_internal.whole_log";
 // The limit on events read per route where one is wanted: a few tenths of a second.
 inline constexpr int64 kLagScanLimit = 300000;
 
+// One aggregate; in UTF-8, as lanes compare it.
+struct BacklogKey {
+  std::string type;
+  std::string id;
+};
+
 struct BacklogQuery {
-  int64 limit = 0;                 // events read at most; 0: no limit
-  const Snapshot* only = nullptr;  // counts only what is visible in that snapshot, too
-  int64 due_by = PG_INT64_MAX;     // counts only what is due by then (deliver_at), Unix microseconds; of the whole log
-  const char* table = kWholeLog;   // what is counted of it: the log or one of its day tables, as SQL has its name
+  int64 limit = 0;                  // events read at most; 0: no limit
+  const Snapshot* only = nullptr;   // counts only what is visible in that snapshot, too
+  const BacklogKey* key = nullptr;  // counts only its events
+  int64 due_by = PG_INT64_MAX;      // counts only what is due by then (deliver_at), Unix microseconds; of the whole log
+  const char* table = kWholeLog;    // what is counted of it: the log or one of its day tables, as SQL has its name
   // Counts events that the route has parked, too, while its lane is not past them: a lane parks what is behind an event
   // in flight. Left out where outbox_internal.parked is counted as well.
   bool parked = false;

@@ -2,12 +2,17 @@
 //
 // Payload and headers of the key's events in the log are overwritten in their place (log/blank.h); the rows stay, and
 // with them their windows and positions. What is undelivered is kept, or, on request, given up first: then it is never
-// sent, and is noted as skipped. Works day by day, each in a transaction of its own; what is erased stays erased.
+// sent, and is noted as skipped. Lanes that go on have a moment to deliver and save what was committed before the call
+// (let_lanes_save.h); what is committed later is left alone. Works day by day, each in a transaction of its own; what
+// is erased stays erased.
+#include <algorithm>
+
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
 #include "admin/lookup/event_walk.h"
 #include "admin/lookup/route_start.h"
+#include "admin/operate/let_lanes_save.h"
 #include "admin/operate/parked_rows.h"
 #include "days/day_table_ddl.h"
 #include "log/blank.h"
@@ -26,16 +31,12 @@ using namespace outbox::admin;
 using outbox::pg::Guard;
 using outbox::pg::UserError;
 
-struct Key {
-  std::string type;
-  std::string id;
-};
-
 struct Counts {
   int64 forgotten = 0;         // rows of the log
   int64 kept = 0;              // undelivered, on some route
   std::vector<int64> kept_at;  // created_at of those of the log among them
   int64 given_up = 0;          // undelivered: per event and route; parked events; rows of foreign_event
+  int64 in_hand = 0;           // of these: on routes whose lane may have delivered some
 };
 
 // A LIKE pattern that matches exactly this text.
@@ -68,7 +69,14 @@ struct Owed {
 
 class Forgetter {
  public:
-  Forgetter(Key key, bool undelivered) : key_(std::move(key)), undelivered_(undelivered) {}
+  // Lanes come to rest meanwhile, as far as they do.
+  Forgetter(AggregateKey key, bool undelivered)
+      : key_(std::move(key)),
+        undelivered_(undelivered),
+        end_(NewestTime() + kPgEpochMicros + 1),
+        lanes_(LetLanesSave(Cell(), &key_)) {}
+
+  int64 end() const { return end_; }
 
   // The key's rows in the days of that time; with `owed`, also which routes still have to send them.
   std::vector<Found> FindRows(int64 since, int64 until, std::vector<Owed>* owed) {
@@ -78,7 +86,7 @@ class Forgetter {
     }
     WalkFilter filter;
     filter.since = since;
-    filter.until = until;
+    filter.until = std::min(until, end_);
     filter.aggregate_type = Exactly(key_.type);
     filter.aggregate_id = key_.id;
     std::vector<Found> found;
@@ -86,25 +94,33 @@ class Forgetter {
       if (event.forgotten || !event.erasable) {
         return;
       }
-      bool waits = false;
+      bool waits = false, given_up = false;
+      std::vector<const std::string*> pending;
       for (const auto& [route_id, events] : routes) {
         const RouteEvents::Fate fate = events.FateOf(event);
         waits = waits || fate == RouteEvents::Fate::kPending || fate == RouteEvents::Fate::kParked;
-        if (owed != nullptr && fate == RouteEvents::Fate::kPending) {
-          std::string id(outbox::kUuidTextLength, '\0');
-          outbox::FormatUuid(event.id, id.data());
-          owed->push_back({route_id, event.created_at, std::move(id)});
+        given_up = given_up || fate == RouteEvents::Fate::kGivenUp;
+        if (fate == RouteEvents::Fate::kPending) {
+          pending.push_back(&route_id);
         }
+      }
+      if (!lanes_.asked.Visible(event.xid) && (waits || !given_up)) {
+        return;  // committed since; RemoveParked() may have given it up
+      }
+      for (size_t i = 0; owed != nullptr && i < pending.size(); i++) {
+        std::string id(outbox::kUuidTextLength, '\0');
+        outbox::FormatUuid(event.id, id.data());
+        owed->push_back({*pending[i], event.created_at, std::move(id)});
       }
       found.push_back({event.created_at, event.id, event.table, event.block, event.offset, waits});
     });
     return found;
   }
 
-  // These are never sent: status() says so, and replay() leaves them alone.
-  void GiveUp(const std::vector<Owed>& owed) {
+  // These are never sent: status() says so, and replay() leaves them alone. Returns of how many that is not certain.
+  int64 GiveUp(const std::vector<Owed>& owed) {
     if (owed.empty()) {
-      return;
+      return 0;
     }
     const int64 count = static_cast<int64>(owed.size());
     int64 at = 0;
@@ -118,8 +134,14 @@ class Forgetter {
         }
       }
     });
-    std::vector<Cell> routes, times, ids;
+    std::vector<Cell> routes, times, ids, notes;
+    int64 in_hand = 0;
     for (const Owed& one : owed) {
+      const bool doubtful = lanes_.in_hand.contains(std::strtoll(one.route_id.c_str(), nullptr, 10));
+      in_hand += doubtful;
+      notes.push_back(Cell(doubtful
+                               ? "erased by outbox.forget(); its lane had events in hand, and may have sent it before"
+                               : "erased by outbox.forget()"));
       routes.push_back(Cell(one.route_id));
       times.push_back(Cell(std::to_string(one.created_at)));
       ids.push_back(Cell(one.id));
@@ -129,9 +151,10 @@ class Forgetter {
         "INSERT INTO outbox_internal.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, "
         "error_message) "
         "SELECT timestamptz 'epoch' + ($4::bigint - 1 + row_number() OVER ()) * interval '1 microsecond', u.route_id, "
-        "timestamptz 'epoch' + u.micros * interval '1 microsecond', u.id, 0, 'skipped', 0, '', 'erased by "
-        "outbox.forget()' FROM unnest($1::bigint[], $2::bigint[], $3::uuid[]) AS u (route_id, micros, id)",
-        {ArrayLiteral(routes), ArrayLiteral(times), ArrayLiteral(ids), Cell(std::to_string(at))});
+        "timestamptz 'epoch' + u.micros * interval '1 microsecond', u.id, 0, 'skipped', 0, '', u.note "
+        "FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $5::text[]) AS u (route_id, micros, id, note)",
+        {ArrayLiteral(routes), ArrayLiteral(times), ArrayLiteral(ids), Cell(std::to_string(at)), ArrayLiteral(notes)});
+    return in_hand;
   }
 
   // What lies beside the log: parked events and copies of replays, by route, and what came by another way than emit().
@@ -145,9 +168,10 @@ class Forgetter {
     Row row =
         RunSql(Access::kWrite,
                "SELECT (SELECT count(*) FROM outbox_internal.parked p WHERE aggregate_type = $1 AND aggregate_id = $2 "
+               "AND p.created_at < $4::timestamptz "
                "AND NOT (p.replay = 0 AND (extract(epoch FROM p.created_at) * 1000000)::bigint = ANY ($3::bigint[]))), "
                "(SELECT count(*) FROM outbox_internal.foreign_event WHERE aggregate_type = $1 AND aggregate_id = $2)",
-               {Cell(key_.type), Cell(key_.id), ArrayLiteral(times)})[0];
+               {Cell(key_.type), Cell(key_.id), ArrayLiteral(times), Cell(UnixMicrosText(end_))})[0];
     return std::strtoll(row[0].value().c_str(), nullptr, 10) + std::strtoll(row[1].value().c_str(), nullptr, 10);
   }
 
@@ -158,9 +182,9 @@ class Forgetter {
     for (const Row& row :
          RunSql(Access::kWrite,
                 "SELECT p.id, r.name FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
-                "WHERE p.aggregate_type = $1 AND p.aggregate_id = $2 GROUP BY p.id, r.id, r.name "
-                "ORDER BY min(p.created_at), r.id, p.id",
-                {Cell(key_.type), Cell(key_.id)})) {
+                "WHERE p.aggregate_type = $1 AND p.aggregate_id = $2 AND p.created_at < $3::timestamptz "
+                "GROUP BY p.id, r.id, r.name ORDER BY min(p.created_at), r.id, p.id",
+                {Cell(key_.type), Cell(key_.id), Cell(UnixMicrosText(end_))})) {
       try {
         std::vector<ParkedRow> rows = LockParked(row[0], row[1]);
         outbox::pg::NoteParkedChange();
@@ -174,6 +198,15 @@ class Forgetter {
       }
     }
     return gone;
+  }
+
+  bool AnyParked() {
+    return !RunSql(
+                Access::kWrite,
+                "SELECT FROM outbox_internal.parked WHERE aggregate_type = $1 AND aggregate_id = $2 AND created_at < "
+                "$3::timestamptz LIMIT 1",
+                {Cell(key_.type), Cell(key_.id), Cell(UnixMicrosText(end_))})
+                .empty();
   }
 
   int64 RemoveForeign() {
@@ -211,8 +244,10 @@ class Forgetter {
   }
 
  private:
-  Key key_;
+  AggregateKey key_;
   bool undelivered_;
+  int64 end_;         // what was made from then on, Unix microseconds, is left alone
+  LanesSaved lanes_;  // and so is what was committed since
 };
 
 // The lock was taken before the rows were looked up, so they are where they were.
@@ -232,33 +267,29 @@ void Blank(const std::vector<Found>& rows, const Forgetter& forgetter, Counts* c
   }
 }
 
-std::string HashOfKey(const Key& key) {
+std::string HashOfKey(const AggregateKey& key) {
   return RunSql(Access::kWrite, "SELECT encode(sha256(convert_to($1, 'UTF8')), 'hex')", {Cell(key.id)})[0][0].value();
 }
 
 // The key itself is left out: it is often personal data.
-JsonObject AuditedKey(const Key& key) {
+JsonObject AuditedKey(const AggregateKey& key) {
   return JsonObject().Add("aggregate_type", Cell(key.type)).Add("key_sha256", Cell(HashOfKey(key)));
 }
 
 void LookOnly(Forgetter* forgetter, bool undelivered, Counts* counts) {
-  for (const Found& row :
-       forgetter->FindRows(OldestRetained().value_or(0), NewestTime() + kPgEpochMicros + 1, nullptr)) {
+  for (const Found& row : forgetter->FindRows(OldestRetained().value_or(0), forgetter->end(), nullptr)) {
     counts->forgotten += forgetter->Erases(row, counts);
   }
   (undelivered ? counts->given_up : counts->kept) += forgetter->CountBeside(counts->kept_at);
 }
 
 // What waits beside the log. Lanes may park more of the key meanwhile.
-void GiveUpBesideLog(const Key& key, Forgetter* forgetter, Batches* batches, Counts* counts) {
+void GiveUpBesideLog(Forgetter* forgetter, Batches* batches, Counts* counts) {
   constexpr int kTries = 20;
   for (int tries = 0; tries < kTries; tries++) {
     counts->given_up += forgetter->RemoveParked();
     batches->Commit();
-    if (RunSql(Access::kWrite,
-               "SELECT FROM outbox_internal.parked WHERE aggregate_type = $1 AND aggregate_id = $2 LIMIT 1",
-               {Cell(key.type), Cell(key.id)})
-            .empty()) {
+    if (!forgetter->AnyParked()) {
       break;
     }
     batches->GiveWay();
@@ -285,7 +316,7 @@ void EraseDay(int64 since, int64 until, bool undelivered, Forgetter* forgetter, 
   if (undelivered) {
     std::vector<Owed> owed;
     (void)forgetter->FindRows(since, until, &owed);
-    forgetter->GiveUp(owed);
+    counts->in_hand += forgetter->GiveUp(owed);
     counts->given_up += static_cast<int64>(owed.size());
     batches->Commit();
   }
@@ -295,26 +326,30 @@ void EraseDay(int64 since, int64 until, bool undelivered, Forgetter* forgetter, 
   batches->Commit();
 }
 
-void Erase(const Key& key, bool undelivered, const Cell& reason, Forgetter* forgetter, Batches* batches,
-           Counts* counts) {
+void Erase(const AggregateKey& key, bool undelivered, const Cell& reason, Batches* batches, Counts* counts) {
   // Written first: erasing cannot be undone, and must not happen without a row that names its author.
   WriteAudit("forget", Cell(), Cell(), AuditedKey(key).Add("undelivered", Cell(undelivered ? "true" : "false")),
              reason);
   batches->Commit();
+  Forgetter forgetter(key, undelivered);
+  batches->Commit();  // releases what was locked for counting
   if (undelivered) {
-    GiveUpBesideLog(key, forgetter, batches, counts);
+    GiveUpBesideLog(&forgetter, batches, counts);
   }
   for (const auto& [since, until] : Forgetter::Days()) {
-    EraseDay(since, until, undelivered, forgetter, batches, counts);
+    EraseDay(since, until, undelivered, &forgetter, batches, counts);
   }
-  counts->kept += forgetter->CountBeside(counts->kept_at);
+  counts->kept += forgetter.CountBeside(counts->kept_at);
   if (undelivered) {
     outbox::pg::NoteErasure();  // in the transaction of the audit's second row, when all is erased
   }
-  WriteAudit(
-      "forget", Cell(), Cell(),
-      AuditedKey(key).Add("forgotten", counts->forgotten).Add("given_up", counts->given_up).Add("kept", counts->kept),
-      reason);
+  WriteAudit("forget", Cell(), Cell(),
+             AuditedKey(key)
+                 .Add("forgotten", counts->forgotten)
+                 .Add("given_up", counts->given_up)
+                 .Add("in_hand", counts->in_hand)
+                 .Add("kept", counts->kept),
+             reason);
   batches->Commit();
 }
 
@@ -335,7 +370,11 @@ void Tell(const Counts& counts, bool undelivered, bool dry_run) {
     hint += std::string(hint.empty() ? "" : " ") +
             "undelivered => true erases what is undelivered as well: it is never sent then.";
   }
-  Notice(text, "", hint);
+  Notice(text,
+         counts.in_hand == 0 ? ""
+                             : "Of what it gave up, " + std::to_string(counts.in_hand) +
+                                   " may have been sent before: their lanes had events in hand, and no answer.",
+         hint);
 }
 
 }  // namespace
@@ -355,14 +394,14 @@ OUTBOX_FUNCTION(outbox_forget) {
   if (!dry_run) {
     RequireWritable("outbox.forget()");
   }
-  const Key key{*type, *id};
+  const AggregateKey key{*type, *id};
   Batches batches(fcinfo, "outbox.forget()", !dry_run);
-  Forgetter forgetter(key, undelivered);
   Counts counts;
   if (dry_run) {
+    Forgetter forgetter(key, undelivered);
     LookOnly(&forgetter, undelivered, &counts);
   } else {
-    Erase(key, undelivered, reason, &forgetter, &batches, &counts);
+    Erase(key, undelivered, reason, &batches, &counts);
   }
   Tell(counts, undelivered, dry_run);
   return batches.Result({Cell(std::to_string(counts.forgotten)), Cell(std::to_string(counts.kept))});

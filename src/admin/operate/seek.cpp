@@ -4,8 +4,6 @@
 // route that is created with a timestamp). The workers see that their lanes were moved, release them in good order
 // (what is in flight of parked events is not sent twice for this), and whoever claims them begins there. Parked events
 // stay as they are, and what people have given up stays given up: up to now, lanes pass over both (log/settled.h).
-#include <algorithm>
-
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
@@ -13,14 +11,11 @@
 #include "admin/lookup/event_walk.h"
 #include "admin/lookup/parked_counts.h"
 #include "admin/lookup/route_start.h"
-#include "admin/lookup/shared_views.h"
-#include "base/monotonic.h"
-#include "base/status.h"
+#include "admin/operate/let_lanes_save.h"
 #include "log/lane_tables.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
-#include "pg/wait.h"
 
 namespace {
 
@@ -34,59 +29,6 @@ struct Counts {
   int64 passed_over = 0;
   int64 given_up = 0;  // skipped or discarded: left alone
 };
-
-constexpr int64_t kSettle = 1'000'000;  // microseconds
-constexpr long kLookAgain = 20;         // milliseconds
-constexpr int64 kMostCounted = 10'000;  // with more behind them lanes are not about to be at their end
-
-// Whether a lane is on its way through what is left of it, or has been and has not written that down. Others stand
-// still: without a worker, paused, in trouble. Where it was moved a moment ago its worker gives it back, and it is
-// claimed anew; and a lock is held for a moment, by that move for one.
-bool GoesOn(const OwnedLaneView* view, const LaneBacklog& left, bool worker) {
-  if (left.own.pending == 0) {
-    return false;
-  }
-  if (view == nullptr || !view->owned) {
-    return worker;
-  }
-  const std::string_view state = view->state;
-  return (left.own.oldest != 0 && left.own.oldest <= view->delivered_to) ||
-         ((view->trouble.empty() || view->trouble.code == std::string_view(outbox::kLocked)) && state != "paused" &&
-          state != "backing off");
-}
-
-bool AnyRelayWorker() {
-  const std::vector<WorkerView> workers = ReadWorkerViews();
-  return std::any_of(workers.begin(), workers.end(), [](const WorkerView& worker) {
-    return worker.kind == outbox::pg::WorkerKind::kRelay && worker.running && !worker.stopping &&
-           worker.database == MyDatabaseId;
-  });
-}
-
-// A lane writes down within a quarter of a second what it has delivered, and nothing that it delivered counts once it
-// was moved. So what was committed before the call has a second to get there.
-void LetLanesSave(const std::string& route) {
-  const outbox::Snapshot asked = ParseSnapshot(RunSql(Access::kWrite, "SELECT pg_current_snapshot()")[0][0].value());
-  const int64_t end = outbox::MonotonicMicros() + kSettle;
-  for (;;) {
-    const std::vector<LaneRecord> lanes = LoadLanes(route, Access::kWrite);
-    const std::vector<LaneBacklog> left = CountBacklog(lanes, {.limit = kMostCounted, .only = &asked, .parked = true});
-    const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
-    const bool worker = AnyRelayWorker();
-    bool wait = false;
-    for (size_t i = 0; i < lanes.size(); i++) {
-      wait =
-          wait || (!left[i].capped && GoesOn(FindLaneView(views, lanes[i].route_id, lanes[i].lane), left[i], worker));
-    }
-    if (!wait || outbox::MonotonicMicros() >= end) {
-      return;
-    }
-    Guard([] {
-      outbox::pg::WaitForLatch(kLookAgain, outbox::pg::WaitEventFor("OutboxWaitForDelivery"));
-      CHECK_FOR_INTERRUPTS();
-    });
-  }
-}
 
 Counts CountEvents(const std::string& route, int64 at) {
   RouteEvents events(route);
@@ -239,7 +181,7 @@ OUTBOX_FUNCTION(outbox_seek) {
                     "Pass 'infinity' to pass over everything that waits."};
   }
   const ParkedCount parked = CountParkedOf(MovableRoute(*route, false).value());
-  LetLanesSave(*route);
+  (void)LetLanesSave(route, nullptr);
   const Counts counts = CountEvents(*route, *at);
   std::optional<int64> oldest = OldestRetained();
   if (!oldest || *at < *oldest) {

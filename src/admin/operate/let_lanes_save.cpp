@@ -1,0 +1,159 @@
+#include "admin/operate/let_lanes_save.h"
+
+#include <algorithm>
+
+#include "admin/common/text_encoding.h"
+#include "admin/lookup/backlog.h"
+#include "admin/lookup/route_lanes.h"
+#include "admin/lookup/shared_views.h"
+#include "base/monotonic.h"
+#include "base/status.h"
+#include "pg/wait.h"
+
+namespace outbox::admin {
+
+namespace {
+
+constexpr int64_t kSettle = 1'000'000;  // microseconds
+constexpr long kLookAgain = 20;         // milliseconds
+constexpr int64 kMostCounted = 10'000;  // with more behind them lanes are not about to be at their end
+
+// Delivered, as far as the worker knows, and not written down.
+bool Unsaved(const OwnedLaneView& view, const Backlog& left) {
+  return left.oldest != 0 && left.oldest <= view.delivered_to;
+}
+
+// Whether a lane or a side lane is on its way through what is left of it, or has been and has not written that down.
+// Others stand still. Where it was moved a moment ago its worker gives it back, and it is claimed anew; and a lock is
+// held for a moment, by that move for one.
+bool GoesOn(const OwnedLaneView* view, const Backlog& left, bool worker) {
+  if (left.pending == 0) {
+    return false;
+  }
+  if (view == nullptr || !view->owned) {
+    return worker;
+  }
+  const std::string_view state = view->state;
+  return Unsaved(*view, left) || ((view->trouble.empty() || view->trouble.code == std::string_view(kLocked)) &&
+                                  state != "paused" && state != "backing off");
+}
+
+// The worker has read something of it, sent it perhaps, and knows of no answer; or it has one that is not written down.
+bool InHand(const OwnedLaneView* view, const Backlog& left) {
+  return view != nullptr && view->owned &&
+         ((view->inflight_count > 0 && (left.pending > 0 || left.capped)) || Unsaved(*view, left));
+}
+
+bool AnyRelayWorker() {
+  const std::vector<WorkerView> workers = ReadWorkerViews();
+  return std::any_of(workers.begin(), workers.end(), [](const WorkerView& worker) {
+    return worker.kind == pg::WorkerKind::kRelay && worker.running && !worker.stopping &&
+           worker.database == MyDatabaseId;
+  });
+}
+
+// What is left, of what was committed before, to the lanes of one route: of a side lane by itself. A topic that has
+// been away for long has much behind it, which is read behind what is left to the lane, not before it.
+std::vector<LaneBacklog> CountLeft(const std::vector<LaneRecord>& lanes, const Snapshot& asked, const BacklogKey* key) {
+  const BacklogQuery query = {.limit = kMostCounted, .only = &asked, .key = key, .parked = true};
+  std::vector<LaneRecord> without = lanes;
+  bool sides = false;
+  for (LaneRecord& lane : without) {
+    for (SideRecord& side : lane.sides) {
+      side.position = Position{asked};
+      sides = true;
+    }
+  }
+  std::vector<LaneBacklog> left = CountBacklog(without, query);
+  if (sides) {
+    const std::vector<LaneBacklog> with = CountBacklog(lanes, query);
+    for (size_t i = 0; i < lanes.size(); i++) {
+      left[i].sides = with[i].sides;
+    }
+  }
+  return left;
+}
+
+struct Look {
+  bool wait = false;
+  bool in_hand = false;
+
+  void At(const OwnedLaneView* view, const Backlog& left, bool worker) {
+    wait = wait || (!left.capped && GoesOn(view, left, worker));
+    in_hand = in_hand || InHand(view, left);
+  }
+};
+
+Look LookAt(const std::vector<LaneRecord>& lanes, const Snapshot& asked, const BacklogKey* key) {
+  // Before the lanes are counted: what they do meanwhile is waited for once more, at most.
+  const std::vector<OwnedLaneView> all = ReadLaneViews(MyDatabaseId);
+  const LaneViews views(all);
+  const bool worker = AnyRelayWorker();
+  const std::vector<LaneBacklog> left = CountLeft(lanes, asked, key);
+  Look look;
+  for (size_t i = 0; i < lanes.size(); i++) {
+    const LaneRecord& lane = lanes[i];
+    if (lane.restored) {
+      continue;  // nobody claims it before adopt()
+    }
+    look.At(views.Find(lane.route_id, lane.lane), left[i].own, worker);
+    for (size_t n = 0; n < lane.sides.size(); n++) {
+      look.At(views.Find(lane.route_id, lane.lane, lane.sides[n].side), left[i].sides[n], worker);
+    }
+  }
+  return look;
+}
+
+// The key's lane alone: others may be far behind.
+std::vector<LaneRecord> LanesOf(std::vector<LaneRecord> lanes, const BacklogKey* key) {
+  if (key != nullptr && !lanes.empty() && lanes[0].spec != nullptr) {
+    const auto number = static_cast<int>(format::LaneOf(key->id, Uuid{}, lanes[0].spec->lanes()));
+    std::erase_if(lanes, [number](const LaneRecord& lane) { return lane.lane != number; });
+  }
+  return lanes;
+}
+
+}  // namespace
+
+LanesSaved LetLanesSave(const Cell& route, const AggregateKey* key) {
+  LanesSaved saved;
+  saved.asked = ParseSnapshot(RunSql(Access::kWrite, "SELECT pg_current_snapshot()")[0][0].value());
+  BacklogKey utf8;
+  if (key != nullptr) {
+    utf8 = {Utf8(key->type), Utf8(key->id)};
+  }
+  const BacklogKey* of_key = key != nullptr ? &utf8 : nullptr;
+  const int64_t end = MonotonicMicros() + kSettle;
+  std::vector<std::vector<LaneRecord>> routes = ByRoute(LoadLanes(route, Access::kWrite));
+  while (!routes.empty()) {
+    std::vector<std::string> waited_for;
+    const bool last = MonotonicMicros() >= end;
+    for (std::vector<LaneRecord>& lanes : routes) {
+      const std::string name = lanes[0].route;
+      const int64 id = lanes[0].route_id;
+      const Look look = LookAt(LanesOf(std::move(lanes), of_key), saved.asked, of_key);
+      // Whoever still goes on when the time is over may deliver more of it at any moment.
+      look.in_hand || look.wait ? (void)saved.in_hand.insert(id) : (void)saved.in_hand.erase(id);
+      if (look.wait) {
+        waited_for.push_back(name);
+      }
+    }
+    if (waited_for.empty() || last) {
+      break;
+    }
+    pg::Guard([] {
+      pg::WaitForLatch(kLookAgain, pg::WaitEventFor("OutboxWaitForDelivery"));
+      CHECK_FOR_INTERRUPTS();
+    });
+    routes.clear();
+    for (const std::string& name : waited_for) {
+      std::vector<LaneRecord> lanes = LoadLanes(name, Access::kWrite);
+      if (!lanes.empty()) {  // it was not dropped meanwhile
+        routes.push_back(std::move(lanes));
+      }
+    }
+  }
+  return saved;
+}
+
+}  // namespace outbox::admin
