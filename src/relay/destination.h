@@ -51,8 +51,7 @@ class Destination {
   const ServerCheck& server_check() const { return server_check_; }
   // The sink waits to be admitted to another run of its server than the last one: lanes are being checked for it.
   bool MeetsAnother() const {
-    const sink::ServerIdentity* identity = sink_->identity();
-    return identity != nullptr && !identity->server_run.empty() && identity->server_run != server_check_.server_run();
+    return sink_->awaits_admission() && sink_->identity()->server_run != server_check_.server_run();
   }
   // Shows a warning for an hour.
   void Warn(Error warning, int64_t now) {

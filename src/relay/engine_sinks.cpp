@@ -45,14 +45,12 @@ bool Engine::Impl::PollSinks() {
   return worked;
 }
 
-// Does nothing unless the sink has come to a server: this is called in every turn.
+// Goes through the lanes only where the sink has come to a server: this is called in every turn.
 bool Engine::Impl::CheckServer(Destination* destination) {
-  const sink::ServerIdentity* identity = destination->sink()->identity();
-  if (identity == nullptr || identity->server_run.empty()) {
-    return false;
-  }
   std::vector<Lane*> met;
-  ForLanesOf(destination, [&](Lane* lane) { met.push_back(lane); });
+  if (destination->sink()->awaits_admission()) {
+    ForLanesOf(destination, [&](Lane* lane) { met.push_back(lane); });
+  }
   return destination->server_check().Step(destination->sink(), met, &turn);
 }
 
@@ -91,8 +89,7 @@ bool Engine::Impl::CheckHealth(Destination* destination) {
     breaker.GiveUp(health.error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
   } else {
     breaker.PassOn(turn.now);
-    const sink::ServerIdentity* identity = destination->sink()->identity();
-    if (breaker.state() == Breaker::State::kHalfOpen && (identity == nullptr || identity->server_run.empty()) &&
+    if (breaker.state() == Breaker::State::kHalfOpen && !destination->sink()->awaits_admission() &&
         HasNothingToSend(destination)) {
       breaker.Rest(turn.now, turn.clock->WallMicros());
     }
@@ -131,18 +128,15 @@ void Engine::Impl::GiveTurns(Destination* destination) {
 void Engine::Impl::MeetTogether(Destination* destination) {
   RetrySink& retry = destination->retry();
   const ServerCheck& check = destination->server_check();
-  const auto awaits = [](const sink::ServerIdentity* identity) {
-    return identity != nullptr && !identity->server_run.empty();
-  };
-  const sink::ServerIdentity* identity = retry.sink()->identity();
-  if (awaits(destination->sink()->identity())) {
+  if (destination->sink()->awaits_admission()) {
     return;
   }
-  if (awaits(identity) && identity->server_run == check.server_run()) {
+  const bool awaits = retry.sink()->awaits_admission();
+  if (awaits && retry.sink()->identity()->server_run == check.server_run()) {
     retry.Admit(check.server_run(), check.put_back());
-  } else if (awaits(identity) && retry.MayAskAgain(turn.now)) {
+  } else if (awaits && retry.MayAskAgain(turn.now)) {
     destination->sink()->IdentifyAgain();
-  } else if (!awaits(identity) && !retry.server_run().empty() && retry.server_run() != check.server_run() &&
+  } else if (!awaits && !retry.server_run().empty() && retry.server_run() != check.server_run() &&
              retry.MayAskAgain(turn.now)) {
     retry.sink()->IdentifyAgain();
   }
@@ -195,8 +189,7 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
 bool Engine::Impl::WatchSink(Destination* destination, SinkUse use) {
   const bool retry = use == SinkUse::kSecond;
   const sink::Sink* sink = retry ? destination->retry().sink() : destination->sink();
-  const sink::ServerIdentity* identity = sink == nullptr ? nullptr : sink->identity();
-  const bool well = sink != nullptr && sink->health().up && (identity == nullptr || identity->server_run.empty());
+  const bool well = sink != nullptr && sink->health().up && !sink->awaits_admission();
   std::vector<Lane*> lanes_overdue;
   std::vector<ParkedQueue*> queues_overdue;
   uint64_t count = 0;

@@ -40,11 +40,11 @@ void ServerCheck::Admit(sink::Sink* sink, const std::string& server_run) {
 }
 
 bool ServerCheck::Step(sink::Sink* sink, std::span<Lane* const> lanes, TurnContext* turn) {
-  const sink::ServerIdentity* identity = sink->identity();
-  if (identity == nullptr || identity->server_run.empty()) {
+  if (!sink->awaits_admission()) {
     next_try_ = kNever;
     return false;
   }
+  const sink::ServerIdentity* identity = sink->identity();
   const std::string server_run = identity->server_run;
   if (log_ == nullptr || server_run == server_run_) {
     Admit(sink, server_run);

@@ -169,8 +169,7 @@ class ServeLoop {
   // A sink that waits to be admitted writes nothing: the Admit that it waits for is behind the records, so they must be
   // read.
   bool HoldsTooMuch() const {
-    const ServerIdentity* identity = sink_ == nullptr ? nullptr : sink_->identity();
-    return pending_bytes_ >= pending_limit_ && (identity == nullptr || identity->server_run.empty());
+    return pending_bytes_ >= pending_limit_ && (sink_ == nullptr || !sink_->awaits_admission());
   }
   // Returns false if the other end is gone.
   bool Wait(bool* readable) {

@@ -117,6 +117,8 @@ class Sink {
 
   // --- sinks that are made with SinkConfig::checks_server ---
   virtual const ServerIdentity* identity() const { return nullptr; }
+  // It waits to be admitted to the run that identity() names.
+  bool awaits_admission() const { return identity() != nullptr && !identity()->server_run.empty(); }
   // Asks the server that waits to be admitted about entries in streams; one question at a time.
   virtual void Ask(std::vector<AskedStream> streams) {  // NOLINT(performance-unnecessary-value-param): sinks keep it
     static_cast<void>(streams);

@@ -386,6 +386,22 @@ TEST_F(ServerCheckTest, WhileTheTablesAreInTroubleNothingIsWritten) {
   EXPECT_EQ(sink->admitted.back(), "c");
 }
 
+TEST_F(ServerCheckTest, AServerThatHasGoneInTheMiddleIsNotWaitedFor) {
+  Begin();
+  servers->failures = 1;
+  sink->Meet("b");
+  Turn();
+  sink->Meet("");
+  clock.now += 10'000'000;
+  Turn();
+  EXPECT_GT(Turn(), clock.now) << "the next turn is not due at once, for ever";
+  sink->Meet("c");
+  Turn();
+  sink->AnswerEnds({});
+  Turn();
+  EXPECT_EQ(sink->admitted.back(), "c");
+}
+
 TEST_F(ServerCheckTest, ItIsAskedUntilEnoughIsKnownAndNotForEver) {
   Begin();
   servers->streams = {"s"};
