@@ -29,8 +29,11 @@ void Engine::Impl::ShareBudgets() {
 }
 
 void Engine::Impl::DropGone() {
-  const auto leaving = std::stable_partition(lanes.begin(), lanes.end(),
-                                             [](const auto& lane) { return lane->state() != LaneState::kGone; });
+  const auto stays = [](const auto& lane) { return lane->state() != LaneState::kGone; };
+  // Asked first: to put thousands in order needs memory for them, in each round of each turn.
+  const auto leaving = std::all_of(lanes.begin(), lanes.end(), stays)
+                           ? lanes.end()
+                           : std::stable_partition(lanes.begin(), lanes.end(), stays);
   for (auto it = leaving; it != lanes.end(); ++it) {
     flows.erase((*it)->flow());
     (*it)->destination()->breaker().Forget((*it)->flow());
@@ -47,9 +50,8 @@ void Engine::Impl::DropGone() {
   }
   lanes.erase(leaving, lanes.end());
   for (auto it = destinations.begin(); it != destinations.end();) {
-    size_t left = 0;
-    ForLanesOf(it->second.get(), [&](Lane*) { ++left; });
-    if (it->second->removing && left == 0) {
+    const auto stays_for = [&](const auto& lane) { return lane->destination() == it->second.get(); };
+    if (it->second->removing && std::none_of(lanes.begin(), lanes.end(), stays_for)) {
       it->second->sink()->Close();
       it->second->retry().Close();
       it = destinations.erase(it);
@@ -247,8 +249,8 @@ int64_t Engine::Turn(const TurnInput& input) {
   turn.enough = turn.now + turn.options->turn_micros;
   turn.loss_checks = 0;
   turn.postponed = false;
-  for (bool all = true;;) {
-    const bool news = impl_->PollSinks();
+  for (bool all = true, first = true;; first = false) {
+    const bool news = impl_->PollSinks(first);
     impl_->SwapSinks();
     impl_->ShareBudgets();
     const uint64_t durable = turn.durable_lsn;

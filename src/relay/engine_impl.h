@@ -85,7 +85,7 @@ struct Engine::Impl {
   int64_t NextTime() const;
 
   // --- engine_sinks.cpp ---
-  bool PollSinks();
+  bool PollSinks(bool watch);  // `watch`: also whether they still answer, of which once a turn is enough
   void SwapSinks();
   bool CheckServer(Destination* destination);
   bool CheckHealth(Destination* destination);

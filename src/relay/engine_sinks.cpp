@@ -6,7 +6,7 @@
 
 namespace outbox::relay {
 
-bool Engine::Impl::PollSinks() {
+bool Engine::Impl::PollSinks(bool watch) {
   bool worked = false;
   for (const auto& [id, destination] : destinations) {
     results.clear();
@@ -39,8 +39,10 @@ bool Engine::Impl::PollSinks() {
       worked = true;
     }
     GiveTurns(destination.get());
-    worked |= WatchSink(destination.get(), SinkUse::kMain);
-    worked |= WatchSink(destination.get(), SinkUse::kSecond);
+    if (watch) {
+      worked |= WatchSink(destination.get(), SinkUse::kMain);
+      worked |= WatchSink(destination.get(), SinkUse::kSecond);
+    }
   }
   return worked;
 }
