@@ -6,7 +6,9 @@
 #include "admin/common/text_encoding.h"
 #include "admin/lookup/find_event.h"
 #include "admin/lookup/pauses.h"
+#include "admin/lookup/shared_views.h"
 #include "base/order_key.h"
+#include "base/status.h"
 #include "days/day_table_ddl.h"
 #include "format/record_format.h"
 #include "parked/statements.h"
@@ -83,9 +85,30 @@ std::string NotParkedHint(const std::string& id) {
   return "SELECT * FROM outbox.status('" + id + "') tells what became of it; no row: there is no such event.";
 }
 
+// What its worker says is in the way of that lane, or side lane; empty: nothing.
+std::string TroubleOf(int64_t route_id, int lane, int side) {
+  const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
+  const OwnedLaneView* view = FindLaneView(views, route_id, lane, side);
+  if (view == nullptr || !view->owned || view->trouble.empty() || view->trouble.code == std::string_view(kLocked)) {
+    return "";
+  }
+  return std::string(view->trouble.code) + ", " + FromUtf8(view->trouble.message);
+}
+
+// The same of the lane that has still to read the event.
+std::string TroubleOfReader(const std::string& route, const FoundEvent& event) {
+  for (const LaneRecord& lane : LoadLanes(route, Access::kWrite)) {
+    if (lane.spec != nullptr && Takes(lane, event)) {
+      const int side = lane.SideOf(FactsOf(event));
+      return TroubleOf(lane.route_id, lane.lane, side < 0 ? 0 : lane.sides[static_cast<size_t>(side)].side);
+    }
+  }
+  return "";
+}
+
 // What gives up an event that waits in the log: it is its lane's until a pause of its key has it parked.
-std::string InLogHint(const std::string& id, int64 route_id, const std::string& server, bool paused) {
-  const std::vector<FoundEvent> events = FindEvents(Access::kWrite, ParseUuid(id).value());
+std::string InLogHint(const std::vector<FoundEvent>& events, int64 route_id, const std::string& server, bool paused,
+                      bool stuck) {
   if (events.empty() || !events[0].aggregate_id) {
     return "An event without a key cannot be picked out of the log; it can when it is parked.";
   }
@@ -95,7 +118,12 @@ std::string InLogHint(const std::string& id, int64 route_id, const std::string& 
   const bool key_paused = std::any_of(pauses.begin(), pauses.end(), [&](const Pause& pause) {
     return pause.route_id == route_id && pause.aggregate_type == type && pause.aggregate_id == key;
   });
-  const std::string then = " when outbox.status() says that it is blocked, outbox.skip() takes it.";
+  std::string then = " when outbox.status() says that it is blocked, outbox.skip() takes it.";
+  if (stuck) {
+    return std::string(key_paused ? "Its key is paused; leave it so" : "Pause its key with outbox.pause()") +
+           ": the lane comes to it when that trouble is over, and parks it;" + then +
+           " At once, with all of its key: outbox.forget(..., undelivered => true).";
+  }
   if (key_paused) {
     return FindRoutePause(pauses, route_id, server) == nullptr
                ? "Its key is paused, so it is parked when its lane comes to it;" + then
@@ -115,10 +143,14 @@ void RefuseInLog(const std::string& id, const Cell& route) {
       {Cell(id), route});
   if (!rows.empty()) {
     const Row& row = rows[0];
-    throw pg::UserError{
-        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "event " + id + " is not parked",
-        "On route \"" + row[0].value() + "\" it is " + row[1].value() + ": it waits in the log.",
-        InLogHint(id, std::strtoll(row[2].value().c_str(), nullptr, 10), row[3].value(), row[1] == "paused")};
+    const std::vector<FoundEvent> events = FindEvents(Access::kWrite, ParseUuid(id).value());
+    const std::string trouble = events.empty() ? "" : TroubleOfReader(row[0].value(), events[0]);
+    const std::string hint = InLogHint(events, std::strtoll(row[2].value().c_str(), nullptr, 10), row[3].value(),
+                                       row[1] == "paused", !trouble.empty());
+    throw pg::UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "event " + id + " is not parked",
+                        "On route \"" + row[0].value() + "\" it is " + row[1].value() + ": it waits in the log" +
+                            (trouble.empty() ? "." : ", and its lane is in trouble: " + trouble + "."),
+                        hint};
   }
 }
 
@@ -213,9 +245,18 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route) {
   }
   for (const ParkedRow& row : rows) {
     if (row.sending) {
-      throw pg::UserError{ERRCODE_OBJECT_IN_USE, "event " + *id + " is being sent just now",
-                          "A relay worker has it in hand for route \"" + row.route + "\".",
-                          "Look at its status in a moment, and call again if it is still parked."};
+      const std::string trouble =
+          TroubleOf(std::strtoll(row.route_id.c_str(), nullptr, 10), std::atoi(row.lane.c_str()), 0);
+      throw pg::UserError{
+          ERRCODE_OBJECT_IN_USE, "event " + *id + " is being sent just now",
+          "A relay worker has it in hand for route \"" + row.route + "\"" +
+              (trouble.empty() ? "."
+                               : ", and the last that it heard is: " + trouble +
+                                     ". What was sent and not answered may have arrived."),
+          trouble.empty()
+              ? "Look at its status in a moment, and call again if it is still parked."
+              : "It is tried again and again. Pause the route with outbox.pause(): the worker gives it back "
+                "within seconds and tries it no more. Then call again, and resume the route."};
     }
   }
   return rows;
