@@ -4,8 +4,6 @@
 // route that is created with a timestamp). The workers see that their lanes were moved, release them in good order
 // (what is in flight of parked events is not sent twice for this), and whoever claims them begins there. Parked events
 // stay as they are, and what people have given up stays given up: up to now, lanes pass over both (log/settled.h).
-#include <algorithm>
-
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
@@ -55,14 +53,6 @@ bool GoesOn(const OwnedLaneView* view, const LaneBacklog& left, bool worker) {
           state != "backing off");
 }
 
-bool AnyRelayWorker() {
-  const std::vector<WorkerView> workers = ReadWorkerViews();
-  return std::any_of(workers.begin(), workers.end(), [](const WorkerView& worker) {
-    return worker.kind == outbox::pg::WorkerKind::kRelay && worker.running && !worker.stopping &&
-           worker.database == MyDatabaseId;
-  });
-}
-
 // A lane writes down within a quarter of a second what it has delivered, and nothing that it delivered counts once it
 // was moved. So what was committed before the call has a second to get there.
 void LetLanesSave(const std::string& route) {
@@ -72,7 +62,7 @@ void LetLanesSave(const std::string& route) {
     const std::vector<LaneRecord> lanes = LoadLanes(route, Access::kWrite);
     const std::vector<LaneBacklog> left = CountBacklog(lanes, {.limit = kMostCounted, .only = &asked, .parked = true});
     const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
-    const bool worker = AnyRelayWorker();
+    const bool worker = CountRelays(ReadWorkerViews()) > 0;
     bool wait = false;
     for (size_t i = 0; i < lanes.size(); i++) {
       wait =
