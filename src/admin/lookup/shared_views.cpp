@@ -1,5 +1,7 @@
 #include "admin/lookup/shared_views.h"
 
+#include <algorithm>
+
 namespace outbox::admin {
 
 namespace {
@@ -61,6 +63,13 @@ void CopyDestinations(Oid database, std::vector<OwnedDestinationView>* views) {
 }
 
 }  // namespace
+
+int CountRelays(const std::vector<WorkerView>& workers) {
+  return static_cast<int>(std::count_if(workers.begin(), workers.end(), [](const WorkerView& worker) {
+    return worker.kind == pg::WorkerKind::kRelay && worker.running && !worker.stopping &&
+           worker.database == MyDatabaseId;
+  }));
+}
 
 std::vector<WorkerView> ReadWorkerViews() {
   std::vector<WorkerView> views;

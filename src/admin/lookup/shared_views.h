@@ -22,6 +22,8 @@ struct WorkerView {
   TimestampTz since = 0;
   uint64 barrier = 0;  // the barrier that all its lanes have reached
 };
+// The relay workers of this database that run, and are not about to stop.
+int CountRelays(const std::vector<WorkerView>& workers);
 
 struct OwnedLaneView : LaneView {
   uint64 owner = 0;

@@ -1,7 +1,5 @@
 #include "admin/operate/let_lanes_save.h"
 
-#include <algorithm>
-
 #include "admin/common/text_encoding.h"
 #include "admin/lookup/backlog.h"
 #include "admin/lookup/route_lanes.h"
@@ -44,14 +42,6 @@ bool InHand(const OwnedLaneView* view, const Backlog& left) {
          ((view->inflight_count > 0 && (left.pending > 0 || left.capped)) || Unsaved(*view, left));
 }
 
-bool AnyRelayWorker() {
-  const std::vector<WorkerView> workers = ReadWorkerViews();
-  return std::any_of(workers.begin(), workers.end(), [](const WorkerView& worker) {
-    return worker.kind == pg::WorkerKind::kRelay && worker.running && !worker.stopping &&
-           worker.database == MyDatabaseId;
-  });
-}
-
 // What is left, of what was committed before, to the lanes of one route: of a side lane by itself. A topic that has
 // been away for long has much behind it, which is read behind what is left to the lane, not before it.
 std::vector<LaneBacklog> CountLeft(const std::vector<LaneRecord>& lanes, const Snapshot& asked, const BacklogKey* key) {
@@ -88,7 +78,7 @@ Look LookAt(const std::vector<LaneRecord>& lanes, const Snapshot& asked, const B
   // Before the lanes are counted: what they do meanwhile is waited for once more, at most.
   const std::vector<OwnedLaneView> all = ReadLaneViews(MyDatabaseId);
   const LaneViews views(all);
-  const bool worker = AnyRelayWorker();
+  const bool worker = CountRelays(ReadWorkerViews()) > 0;
   const std::vector<LaneBacklog> left = CountLeft(lanes, asked, key);
   Look look;
   for (size_t i = 0; i < lanes.size(); i++) {

@@ -259,27 +259,24 @@ void CheckProcesses(Findings* findings) {
   } else {
     findings->Ok("launcher", "The launcher runs.");
   }
-  int keepers = 0;
-  int relays = 0;
-  for (const WorkerView& worker : ReadWorkerViews()) {
-    bool here = worker.database == MyDatabaseId && worker.running;
-    keepers += here && worker.kind == pg::WorkerKind::kKeeper;
-    relays += here && worker.kind == pg::WorkerKind::kRelay;
-  }
-  if (keepers == 0 && !Used()) {
+  const std::vector<WorkerView> workers = ReadWorkerViews();
+  const bool kept = std::any_of(workers.begin(), workers.end(), [](const WorkerView& worker) {
+    return worker.database == MyDatabaseId && worker.running && worker.kind == pg::WorkerKind::kKeeper;
+  });
+  if (!kept && !Used()) {
     findings->Ok("keeper", "No keeper is needed before the first route or event.");
-  } else if (keepers == 0 && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0) {
+  } else if (!kept && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0) {
     const Processes processes = CountProcesses();
     findings->Warn("keeper", "The keepers of all databases run in turn: " + FewSlotsText(processes),
                    FewSlotsHint(processes));
-  } else if (keepers == 0) {
+  } else if (!kept) {
     findings->Problem("keeper", "No keeper runs for this database.",
                       "Day tables are neither made ahead nor dropped. max_worker_processes may be too low, or "
                       "outbox.max_databases.");
   } else {
     findings->Ok("keeper", "The keeper of this database runs.");
   }
-  CheckRelays(relays, findings);
+  CheckRelays(CountRelays(workers), findings);
 }
 
 void CheckStandby(Findings* findings) {

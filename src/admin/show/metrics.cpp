@@ -456,13 +456,11 @@ void AddDestinations(const Sources& from) {
 void AddWorkers(const Sources& from) {
   Samples* samples = from.samples;
   samples->Add(kWorkersWanted, samples->none(), from.view.active ? from.view.relay_demand : 0);
-  int running = 0;
   for (const WorkerView& worker : from.view.workers) {
     if (worker.database != MyDatabaseId || !worker.running) {
       continue;
     }
     const bool relay = worker.kind == outbox::pg::WorkerKind::kRelay;
-    running += relay && !worker.stopping ? 1 : 0;
     const Labels* labels =
         samples->Keep({{"worker", relay ? "relay " + std::to_string(worker.ordinal) : std::string("keeper")}});
     samples->Add(kWorkerUp, labels, 1);
@@ -475,7 +473,7 @@ void AddWorkers(const Sources& from) {
       }
     }
   }
-  samples->Add(kWorkersRunning, samples->none(), running);
+  samples->Add(kWorkersRunning, samples->none(), CountRelays(from.view.workers));
 }
 
 void AddServer(Sources* from) {
