@@ -32,11 +32,12 @@ using outbox::pg::Guard;
 using outbox::pg::UserError;
 
 struct Counts {
-  int64 forgotten = 0;         // rows of the log
-  int64 kept = 0;              // undelivered, on some route
-  std::vector<int64> kept_at;  // created_at of those of the log among them
-  int64 given_up = 0;          // undelivered: per event and route; parked events; rows of foreign_event
-  int64 in_hand = 0;           // of these: on routes whose lane may have delivered some
+  int64 forgotten = 0;           // rows of the log
+  int64 kept = 0;                // undelivered, on some route
+  std::vector<int64> kept_at;    // created_at of those of the log among them
+  int64 given_up = 0;            // undelivered: per event and route; parked events; rows of foreign_event
+  std::vector<int64> erased_at;  // created_at of what was undelivered, and of what was parked since RemoveParked()
+  int64 in_hand = 0;             // of these: on routes whose lane may have delivered some
 };
 
 // A LIKE pattern that matches exactly this text.
@@ -66,6 +67,16 @@ struct Owed {
   int64 created_at;
   std::string id;
 };
+
+// Of bigint[].
+Cell TimesLiteral(const std::vector<int64>& times) {
+  std::vector<Cell> cells;
+  cells.reserve(times.size());
+  for (const int64 at : times) {
+    cells.push_back(Cell(std::to_string(at)));
+  }
+  return ArrayLiteral(cells);
+}
 
 class Forgetter {
  public:
@@ -160,31 +171,27 @@ class Forgetter {
   // What lies beside the log: parked events and copies of replays, by route, and what came by another way than emit().
   // An event of `kept_at`, which is kept in the log, is not counted once more for being parked.
   int64 CountBeside(const std::vector<int64>& kept_at) {
-    std::vector<Cell> times;
-    times.reserve(kept_at.size());
-    for (const int64 at : kept_at) {
-      times.push_back(Cell(std::to_string(at)));
-    }
     Row row =
         RunSql(Access::kWrite,
                "SELECT (SELECT count(*) FROM outbox_internal.parked p WHERE aggregate_type = $1 AND aggregate_id = $2 "
                "AND p.created_at < $4::timestamptz "
                "AND NOT (p.replay = 0 AND (extract(epoch FROM p.created_at) * 1000000)::bigint = ANY ($3::bigint[]))), "
                "(SELECT count(*) FROM outbox_internal.foreign_event WHERE aggregate_type = $1 AND aggregate_id = $2)",
-               {Cell(key_.type), Cell(key_.id), ArrayLiteral(times), Cell(UnixMicrosText(end_))})[0];
+               {Cell(key_.type), Cell(key_.id), TimesLiteral(kept_at), Cell(UnixMicrosText(end_))})[0];
     return std::strtoll(row[0].value().c_str(), nullptr, 10) + std::strtoll(row[1].value().c_str(), nullptr, 10);
   }
 
   // Removes the key's parked events in any state, except those being sent just now, which stay for another try; returns
-  // how many.
-  int64 RemoveParked() {
+  // how many. `times`: only what was created then; NULL: all.
+  int64 RemoveParked(const Cell& times) {
     int64 gone = 0;
-    for (const Row& row :
-         RunSql(Access::kWrite,
-                "SELECT p.id, r.name FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
-                "WHERE p.aggregate_type = $1 AND p.aggregate_id = $2 AND p.created_at < $3::timestamptz "
-                "GROUP BY p.id, r.id, r.name ORDER BY min(p.created_at), r.id, p.id",
-                {Cell(key_.type), Cell(key_.id), Cell(UnixMicrosText(end_))})) {
+    for (const Row& row : RunSql(
+             Access::kWrite,
+             "SELECT p.id, r.name FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
+             "WHERE p.aggregate_type = $1 AND p.aggregate_id = $2 AND p.created_at < $3::timestamptz AND ($4 IS NULL "
+             "OR (extract(epoch FROM p.created_at) * 1000000)::bigint = ANY ($4::bigint[])) "
+             "GROUP BY p.id, r.id, r.name ORDER BY min(p.created_at), r.id, p.id",
+             {Cell(key_.type), Cell(key_.id), Cell(UnixMicrosText(end_)), times})) {
       try {
         std::vector<ParkedRow> rows = LockParked(row[0], row[1]);
         outbox::pg::NoteParkedChange();
@@ -200,12 +207,13 @@ class Forgetter {
     return gone;
   }
 
-  bool AnyParked() {
+  bool AnyParked(const Cell& times) {
     return !RunSql(
                 Access::kWrite,
                 "SELECT FROM outbox_internal.parked WHERE aggregate_type = $1 AND aggregate_id = $2 AND created_at < "
-                "$3::timestamptz LIMIT 1",
-                {Cell(key_.type), Cell(key_.id), Cell(UnixMicrosText(end_))})
+                "$3::timestamptz AND ($4 IS NULL OR (extract(epoch FROM created_at) * 1000000)::bigint = ANY "
+                "($4::bigint[])) LIMIT 1",
+                {Cell(key_.type), Cell(key_.id), Cell(UnixMicrosText(end_)), times})
                 .empty();
   }
 
@@ -264,6 +272,9 @@ void Blank(const std::vector<Found>& rows, const Forgetter& forgetter, Counts* c
       return blanked;
     });
     counts->forgotten += done;
+    if (row.undelivered) {
+      counts->erased_at.push_back(row.created_at);
+    }
   }
 }
 
@@ -284,18 +295,16 @@ void LookOnly(Forgetter* forgetter, bool undelivered, Counts* counts) {
 }
 
 // What waits beside the log. Lanes may park more of the key meanwhile.
-void GiveUpBesideLog(Forgetter* forgetter, Batches* batches, Counts* counts) {
+void GiveUpParked(const Cell& times, Forgetter* forgetter, Batches* batches, Counts* counts) {
   constexpr int kTries = 20;
   for (int tries = 0; tries < kTries; tries++) {
-    counts->given_up += forgetter->RemoveParked();
+    counts->given_up += forgetter->RemoveParked(times);
     batches->Commit();
-    if (!forgetter->AnyParked()) {
+    if (!forgetter->AnyParked(times)) {
       break;
     }
     batches->GiveWay();
   }
-  counts->given_up += forgetter->RemoveForeign();
-  batches->Commit();
 }
 
 // Locks the day's table until the transaction ends. False: it was dropped in time.
@@ -318,6 +327,9 @@ void EraseDay(int64 since, int64 until, bool undelivered, Forgetter* forgetter, 
     (void)forgetter->FindRows(since, until, &owed);
     counts->in_hand += forgetter->GiveUp(owed);
     counts->given_up += static_cast<int64>(owed.size());
+    for (const Owed& one : owed) {
+      counts->erased_at.push_back(one.created_at);
+    }
     batches->Commit();
   }
   if (LockDay(outbox::days::DayOfMicros(since))) {
@@ -334,10 +346,16 @@ void Erase(const AggregateKey& key, bool undelivered, const Cell& reason, Batche
   Forgetter forgetter(key, undelivered);
   batches->Commit();  // releases what was locked for counting
   if (undelivered) {
-    GiveUpBesideLog(&forgetter, batches, counts);
+    GiveUpParked(Cell(), &forgetter, batches, counts);
+    counts->given_up += forgetter.RemoveForeign();
+    batches->Commit();
   }
   for (const auto& [since, until] : Forgetter::Days()) {
     EraseDay(since, until, undelivered, &forgetter, batches, counts);
+  }
+  if (!counts->erased_at.empty()) {
+    GiveUpParked(TimesLiteral(counts->erased_at), &forgetter, batches,
+                 counts);  // a lane had read it, and parked it since
   }
   counts->kept += forgetter.CountBeside(counts->kept_at);
   if (undelivered) {
