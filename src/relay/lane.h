@@ -159,6 +159,8 @@ class Lane {
  private:
   enum class Phase : uint8_t { kStarting, kActive, kReleasing, kGone };
 
+  // What it has in flight may still be acknowledged, also on its way out.
+  bool holds_position() const { return phase_ == Phase::kActive || phase_ == Phase::kReleasing; }
   bool DoStep(TurnContext* turn);
   bool DoStepParked(TurnContext* turn);
   bool Load(TurnContext* turn);

@@ -84,8 +84,8 @@ bool Lane::CheckForLoss(const std::string& server_run, Loss* loss, TurnContext* 
 }
 
 bool Lane::SaveAcknowledged(TurnContext* turn) {
-  if (phase_ != Phase::kActive || !acker_.Acknowledged()) {
-    return true;  // the lane's next owner finds out by itself
+  if (!holds_position() || !acker_.Acknowledged()) {
+    return true;
   }
   return acker_.Ready(*turn) && Save(turn);
 }
@@ -100,8 +100,8 @@ void Lane::NotePutBack() {
 }
 
 Lane::Acceptance Lane::AcceptServer(const std::string& server_run, TurnContext* turn) {
-  if (phase_ != Phase::kActive || acker_.server_run() == server_run) {
-    return Acceptance::kAccepted;
+  if (!holds_position() || acker_.server_run() == server_run) {
+    return Acceptance::kAccepted;  // one that begins finds out by itself
   }
   Loss loss;
   if (!lane_.is_side() && !CheckForLoss(server_run, &loss, turn)) {

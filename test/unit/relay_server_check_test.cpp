@@ -155,6 +155,35 @@ TEST_F(ServerCheckTest, WhatWasAcknowledgedIsSavedUnderTheRunBefore) {
 
 // A position that moved past nothing of the lane is nothing that the server could lack. A worker that starts while the
 // disk is full has one nearly always: transactions that emit nothing finish all the time.
+// What it had in flight is written and acknowledged by the new run: under the old one's name, that would be found lost.
+TEST_F(ServerCheckTest, ALaneOnItsWayOutIsLookedAtToo) {
+  Begin();
+  server.EmitCommitted("k");
+  Turn(true);
+  sink->DeliverAll();
+  Turn();
+  server.EmitCommitted("k");
+  Turn(true);
+  sink->DeliverAll();
+  Turn();  // acknowledged, and not saved: a row was written just now
+  server.EmitCommitted("k");
+  Turn(true);  // sent
+  engine->ReleaseLane(kLane, clock.now + 5'000'000);
+  const size_t saves = server.saves.size();
+  sink->Meet("b");
+  Turn();
+  ASSERT_EQ(sink->admitted.back(), "b");
+  EXPECT_EQ(server.saves.size(), saves + 1) << "what was acknowledged before, before it is admitted";
+  EXPECT_EQ(server.saved_under, "a");
+  EXPECT_EQ(server.calls["Rewind"], 2);
+  sink->DeliverAll();
+  Pass(1'000'000);
+  EXPECT_EQ(server.saved_under, "b");
+  const std::vector<GoneLane> gone = Gone();
+  ASSERT_EQ(gone.size(), 1u);
+  EXPECT_EQ(gone[0].reason, GoneReason::kReleased);
+}
+
 TEST_F(ServerCheckTest, WhatWasNotAcknowledgedNeedNotBeSavedFirst) {
   server.fails = [](const std::string& call) { return call == "SaveProgress"; };
   server.Commit(server.Begin());
