@@ -13,7 +13,6 @@
 #include "admin/lookup/route_start.h"
 #include "admin/lookup/shared_views.h"
 #include "base/monotonic.h"
-#include "base/status.h"
 #include "log/lane_tables.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
@@ -39,7 +38,7 @@ constexpr int64 kMostCounted = 10'000;  // with more behind them lanes are not a
 
 // Whether a lane is on its way through what is left of it, or has been and has not written that down. Others stand
 // still: without a worker, paused, in trouble. Where it was moved a moment ago its worker gives it back, and it is
-// claimed anew; and a lock is held for a moment, by that move for one.
+// claimed anew.
 bool GoesOn(const OwnedLaneView* view, const LaneBacklog& left, bool worker) {
   if (left.own.pending == 0) {
     return false;
@@ -47,10 +46,7 @@ bool GoesOn(const OwnedLaneView* view, const LaneBacklog& left, bool worker) {
   if (view == nullptr || !view->owned) {
     return worker;
   }
-  const std::string_view state = view->state;
-  return (left.own.oldest != 0 && left.own.oldest <= view->delivered_to) ||
-         ((view->trouble.empty() || view->trouble.code == std::string_view(outbox::kLocked)) && state != "paused" &&
-          state != "backing off");
+  return (left.own.oldest != 0 && left.own.oldest <= view->delivered_to) || view->goes_on();
 }
 
 // A lane writes down within a quarter of a second what it has delivered, and nothing that it delivered counts once it
