@@ -46,10 +46,9 @@ char* RoomHint(int processes) {
     return psprintf("Set max_worker_processes = %d and restart the server.", needed);
   }
   const char* reserve = psprintf("No server has room for outbox.reserved_processes = %d:", settings.reserved_processes);
-  return spare >= 0
-             ? psprintf("%s set it to %d at most and reload the configuration.", reserve, spare)
-             : psprintf("%s set it to %d, and max_worker_processes = %d, and restart the server.", reserve,
-                        usual, processes + 1 + usual);
+  return spare >= 0 ? psprintf("%s set it to %d at most and reload the configuration.", reserve, spare)
+                    : psprintf("%s set it to %d, and max_worker_processes = %d, and restart the server.", reserve,
+                               usual, processes + 1 + usual);
 }
 
 }  // namespace outbox::pg

@@ -26,7 +26,8 @@ class Trouble {
   // Whether to tell people of it. What another session holds locked for a moment is no trouble: the lane goes on.
   bool tells(int64_t wall) const {
     const int64_t lasted = wall - since_unix_;
-    return !ok() && (error_.code != kLocked || lasted < 0 || lasted >= kMomentMicros);  // below 0: the clock was set back
+    return !ok() &&
+           (error_.code != kLocked || lasted < 0 || lasted >= kMomentMicros);  // below 0: the clock was set back
   }
   void Note(const Error& error, int64_t wall) {
     since_unix_ = error_.ok() ? wall : since_unix_;

@@ -14,9 +14,10 @@ Processes CountProcesses(int mine) {
 }
 
 std::string FewSlotsText(const Processes& processes) {
-  return "max_worker_processes = " + std::to_string(max_worker_processes) + ", less outbox.reserved_processes = " +
-         std::to_string(pg::settings.reserved_processes) + ", leaves room for " + std::to_string(processes.places) +
-         " of " + std::to_string(processes.wanted) + " processes that are wanted.";
+  return "max_worker_processes = " + std::to_string(max_worker_processes) +
+         ", less outbox.reserved_processes = " + std::to_string(pg::settings.reserved_processes) +
+         ", leaves room for " + std::to_string(processes.places) + " of " + std::to_string(processes.wanted) +
+         " processes that are wanted.";
 }
 
 std::string FewSlotsHint(const Processes& processes) {
