@@ -208,9 +208,9 @@ BEGIN
       DETAIL = format('It has %s.', array_ndims(patterns)), HINT = format('Pass patterns such as ''%s''.', several);
   END IF;
   IF cardinality(patterns) = 0 OR array_position(patterns, NULL) IS NOT NULL OR '' = ANY (patterns) THEN
-    RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('%s must be patterns, one at least', names),
-      DETAIL = 'An empty list, an empty pattern and NULL allow nothing.',
-      HINT = format('Pass patterns such as ''%s''; revoke_%s() takes the right away, no %s at all means all.', one, action, names);
+    RAISE EXCEPTION USING ERRCODE = 'invalid_parameter_value', MESSAGE = format('%s must be a list of one pattern or more, none empty', names),
+      DETAIL = 'Nothing matches an empty list, an empty pattern or NULL in a list.',
+      HINT = format('Pass patterns such as ''%s'', leave %s out to allow all of them, or take the right away by revoke_%s().', one, names, action);
   END IF;
 END
 $check$;

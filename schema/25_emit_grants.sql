@@ -57,7 +57,7 @@ BEGIN
   PERFORM outbox_internal.grant_by_pattern(role, 'emit', topics);
 END
 $grant$;
-COMMENT ON FUNCTION outbox.grant_emit(regrole, text[]) IS 'lets a role emit: the emit functions, the trigger functions emit_row and emit_outboxevent, and the views outbox.event and outbox.outboxevent; with topics (patterns) to these only: the topic given, or outbox.event.<aggregate type> where none is. The last call counts';
+COMMENT ON FUNCTION outbox.grant_emit(regrole, text[]) IS 'lets a role emit: by the emit functions, the trigger functions emit_row and emit_outboxevent, and the views outbox.event and outbox.outboxevent. With topics, a list of patterns such as shop.*, it may emit only what matches one of them: the topic that an event is given, or outbox.event.<aggregate type> where it is given none. Another call for the same role replaces the list, and takes it away where topics is left out';
 
 CREATE OR REPLACE FUNCTION outbox.revoke_emit(role regrole) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $revoke$

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 #include <type_traits>
 
 #include "base/error_text.h"
@@ -49,6 +50,11 @@ struct LaneView {
   int64_t next_try_unix = 0;     // while backing off
   int64_t error_since_unix = 0;  // while there is trouble
   ErrorText trouble;             // the newest, of the log or the destination
+
+  // What waits in it goes: nobody has paused it, and it has no trouble.
+  bool goes_on() const {
+    return trouble.empty() && std::string_view(state) != "paused" && std::string_view(state) != "backing off";
+  }
 };
 static_assert(std::is_trivially_copyable_v<LaneView>);
 

@@ -2,6 +2,11 @@
 
 #include "pg/settings.h"
 
+extern "C" {
+#include "postmaster/postmaster.h"
+#include "storage/proc.h"
+}
+
 namespace outbox::pg {
 
 namespace {
@@ -31,6 +36,20 @@ int ProcessSlots() {
 
 int MaxWorkerProcessesFor(int processes) {
   return processes + 1 + settings.reserved_processes;
+}
+
+char* RoomHint(int processes) {
+  const int usual = Settings().reserved_processes;
+  const int most = MAX_BACKENDS - (MaxBackends - max_worker_processes);  // what the server's other processes leave
+  const int needed = MaxWorkerProcessesFor(processes);
+  const int spare = max_worker_processes - 1 - processes;
+  if (needed <= most) {
+    return psprintf("Set max_worker_processes = %d and restart the server.", needed);
+  }
+  const char* reserve = psprintf("No server has room for outbox.reserved_processes = %d:", settings.reserved_processes);
+  return spare >= 0 ? psprintf("%s set it to %d at most and reload the configuration.", reserve, spare)
+                    : psprintf("%s set it to %d, and max_worker_processes = %d, and restart the server.", reserve,
+                               usual, processes + 1 + usual);
 }
 
 }  // namespace outbox::pg

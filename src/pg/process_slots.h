@@ -14,5 +14,8 @@ int WantedProcesses(Oid except);
 int ProcessSlots();
 // What max_worker_processes has to be for so many.
 int MaxWorkerProcessesFor(int processes);
+// What to do so that there is room for so many: a sentence, in the current memory context. The server could be started
+// with the numbers in it.
+char* RoomHint(int processes);
 
 }  // namespace outbox::pg

@@ -23,6 +23,12 @@ class Trouble {
   bool ok() const { return error_.ok(); }
   const Error& error() const { return error_; }
   int64_t since_unix() const { return since_unix_; }  // Unix microseconds; meaningless while ok()
+  // Whether to tell people of it. What another session holds locked for a moment is no trouble: the lane goes on.
+  bool tells(int64_t wall) const {
+    const int64_t lasted = wall - since_unix_;
+    return !ok() &&
+           (error_.code != kLocked || lasted < 0 || lasted >= kMomentMicros);  // below 0: the clock was set back
+  }
   void Note(const Error& error, int64_t wall) {
     since_unix_ = error_.ok() ? wall : since_unix_;
     error_ = error;
@@ -30,6 +36,8 @@ class Trouble {
   void Clear() { error_ = Error{}; }
 
  private:
+  static constexpr int64_t kMomentMicros = 1'000'000;
+
   Error error_;
   int64_t since_unix_ = 0;
 };

@@ -116,22 +116,24 @@ void Lane::Fill(const TurnContext& turn, int64_t wall, LaneStatus* status) const
   const bool stopped = waits && !breaker.closed();
   SetText(status->state, LaneStateName(stopped ? LaneState::kBackingOff : now));
   const Trouble& log_trouble = lane_.log_retry.trouble();
+  const Trouble& save_trouble = acker_.retry().trouble();
   int64_t parked_try = 0;
-  const Trouble* parked = pump() == nullptr ? nullptr : pump()->trouble(turn.now, &parked_try);
+  const Trouble* parked = pump() == nullptr ? nullptr : pump()->trouble(turn.now, wall, &parked_try);
   int64_t try_at = now == LaneState::kBackingOff                         ? sender_.next_try()
                    : stopped && breaker.state() == Breaker::State::kOpen ? breaker.next_try()
-                   : log_trouble.ok()                                    ? acker_.retry().next_try()
-                                                                         : lane_.log_retry.next_try();
+                   : log_trouble.tells(wall)                             ? lane_.log_retry.next_try()
+                   : save_trouble.tells(wall)                            ? acker_.retry().next_try()
+                                                                         : 0;
   status->error = nullptr;
   status->error_since_unix = 0;
   const auto show = [status](const Trouble& trouble) {
     status->error = &trouble.error();
     status->error_since_unix = trouble.since_unix();
   };
-  if (!log_trouble.ok()) {
+  if (log_trouble.tells(wall)) {
     show(log_trouble);
-  } else if (!acker_.retry().trouble().ok()) {
-    show(acker_.retry().trouble());
+  } else if (save_trouble.tells(wall)) {
+    show(save_trouble);
   } else if (!sender_.trouble().ok()) {
     show(sender_.trouble());
   } else if (stopped) {

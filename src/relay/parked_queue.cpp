@@ -257,8 +257,8 @@ bool ParkedQueue::GiveUp(TurnContext* turn) {
 
 // --- looking -----------------------------------------------------------------------------------------------------
 
-const Trouble* ParkedQueue::trouble(int64_t now, int64_t* next_try) const {
-  if (!log_retry_.trouble().ok()) {
+const Trouble* ParkedQueue::trouble(int64_t now, int64_t wall, int64_t* next_try) const {
+  if (log_retry_.trouble().tells(wall)) {
     *next_try = log_retry_.next_try();
     return &log_retry_.trouble();
   }

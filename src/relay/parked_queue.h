@@ -100,9 +100,9 @@ class ParkedQueue {
   // The deadline has passed: what has no outcome is given back. Returns false if that, too, failed.
   bool GiveUp(TurnContext* turn);
 
-  // Newest trouble of the parked table, then of the destination, then of a topic; nullptr: none. *next_try: when it is
-  // tried again, monotonic; may be past.
-  const Trouble* trouble(int64_t now, int64_t* next_try) const;
+  // Newest trouble to tell of: of the parked table, then of the destination, then of a topic; nullptr: none. `wall`:
+  // Unix microseconds. *next_try: when it is tried again, monotonic; may be past.
+  const Trouble* trouble(int64_t now, int64_t wall, int64_t* next_try) const;
   // Something is due that could go and does not, or is being sent. `wall`: Unix microseconds.
   bool waits(int64_t wall) const { return phase_ != Phase::kIdle || next_due_ <= wall; }
 

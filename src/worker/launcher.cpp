@@ -378,8 +378,8 @@ void Start(Job* job, Moment now) {
              errmsg("could not start a background worker of outbox for database \"%s\"", NameOf(job->ticket.database)),
              errdetail("All slots for background workers are in use, %d by outbox; databases are served in turn.",
                        running + 1),
-             errhint("Set max_worker_processes = %d at least, and more where others use it too; see outbox.process.",
-                     pg::MaxWorkerProcessesFor(pg::WantedProcesses(InvalidOid))),
+             errhint("%s Where others use background workers, too, it takes more; see outbox.process.",
+                     pg::RoomHint(pg::WantedProcesses(InvalidOid))),
              pg::LogEvent("no_process_slot", {{"for_database", NameOf(job->ticket.database)}})));
   }
 }

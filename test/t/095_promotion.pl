@@ -33,6 +33,7 @@ my @loads = (
 for (1 .. 600) { last if $redis->xlen('ledger') > 3000; sleep 0.05 }
 cmp_ok($redis->xlen('ledger'), '>', 3000, 'events flow');
 is($standby->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity WHERE backend_type ~ '^outbox (relay|keeper)'"), '0', 'nothing runs on the standby');
+is($standby->safe_psql('postgres', 'SELECT process, wanted, running, state FROM outbox.process'), 'launcher|0|0|standby', 'and nothing is said to be starting there');
 $primary->kill9;
 Outbox::Ledger::finish($_, may_fail => 1) foreach @loads;
 my $before = $redis->xlen('ledger');
@@ -40,6 +41,8 @@ $standby->promote;
 $standby->safe_psql('postgres', "ALTER SYSTEM SET synchronous_standby_names = ''");
 $standby->reload;
 ok(wait_idle($standby, 60), 'the promoted standby delivers what is left');
+like($standby->safe_psql('postgres', "SELECT string_agg(process || ' ' || state, ',' ORDER BY process) FROM outbox.process WHERE process <> 'all'"),
+	qr/^keeper running,launcher running,relay running$/, 'and shows who runs');
 my $load = Outbox::Ledger::start_load($standby, seconds => 2, clients => 2, rate => 40, name => 'after');
 ok(Outbox::Ledger::finish($load), 'and takes new events');
 ok(wait_idle($standby, 60), 'which are delivered');

@@ -121,7 +121,8 @@ class Server {
     }
     return fails && fails(function);
   }
-  static Status Trouble() { return Status(ErrorClass::kInternal, "57014", "the log is in trouble"); }
+  const char* trouble = "57014";
+  Status Trouble() const { return Status(ErrorClass::kInternal, trouble, "the log is in trouble"); }
   std::string saved_under;        // the run that acknowledged what was saved last
   std::optional<Position> there;  // what another run of the server has; nothing: all
   uint64_t step() { return ++step_; }

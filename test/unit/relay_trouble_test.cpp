@@ -319,6 +319,39 @@ TEST_F(EngineTest, LogErrorsBackOffAndLoseNothing) {
   }
 }
 
+// A lane that was moved, say, whose row the mover holds until it commits.
+TEST_F(EngineTest, WhatIsLockedForAMomentIsNoTrouble) {
+  for (const char* locked : {"LoadPosition", "OpenWindow", "ReadChunk", "SaveProgress"}) {
+    Restart();
+    broker.log.clear();
+    const int64_t emitted = server.EmitCommitted("k").created_at;
+    sink->on_poll = [&] { sink->DeliverAll(); };
+    server.trouble = kLocked;
+    std::optional<int64_t> since;
+    server.fails = [&](const char* function) {
+      const bool fails = std::string(function) == locked;
+      since = fails && !since ? clock.now : since;
+      return fails;
+    };
+    while (!since) {
+      RunUntil(clock.now + 1'000);
+    }
+    RunUntil(*since + 900'000);
+    EXPECT_EQ(Status().error, nullptr) << locked;
+    EXPECT_EQ(Status().next_try_unix, 0) << locked;
+    EXPECT_TRUE(Status().goes_on()) << locked << ": " << State();
+    RunUntil(*since + 1'600'000);
+    ASSERT_NE(Status().error, nullptr) << locked;
+    EXPECT_EQ(Status().error->code, kLocked) << locked;
+    EXPECT_EQ(Status().error_since_unix, FakeClock::kWallAtZero + *since) << locked;
+    EXPECT_FALSE(Status().goes_on()) << locked;
+    server.fails = nullptr;
+    RunUntil(clock.now + options.backoff_cap_micros);
+    EXPECT_EQ(Status().error, nullptr) << locked;
+    EXPECT_EQ(broker.Order(), (std::vector<int64_t>{emitted})) << locked;
+  }
+}
+
 // A full disk under the progress table: what is committed is delivered all the same, and said to be so.
 TEST_F(EngineTest, WhatCannotBeSavedIsDeliveredAllTheSame) {
   sink->on_poll = [&] { sink->DeliverAll(); };

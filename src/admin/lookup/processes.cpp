@@ -10,17 +10,18 @@ Processes CountProcesses(int mine) {
   Processes processes;
   processes.wanted = mine < 0 ? pg::WantedProcesses(InvalidOid) : pg::WantedProcesses(MyDatabaseId) + mine;
   processes.places = pg::ProcessSlots();
-  processes.needed = pg::MaxWorkerProcessesFor(processes.wanted);
   return processes;
 }
 
 std::string FewSlotsText(const Processes& processes) {
-  return "max_worker_processes = " + std::to_string(max_worker_processes) + " leaves room for " +
-         std::to_string(processes.places) + " of " + std::to_string(processes.wanted) + " processes that are wanted.";
+  return "max_worker_processes = " + std::to_string(max_worker_processes) +
+         ", less outbox.reserved_processes = " + std::to_string(pg::settings.reserved_processes) +
+         ", leaves room for " + std::to_string(processes.places) + " of " + std::to_string(processes.wanted) +
+         " processes that are wanted.";
 }
 
 std::string FewSlotsHint(const Processes& processes) {
-  return "Set max_worker_processes = " + std::to_string(processes.needed) + " and restart the server.";
+  return pg::Guard([wanted = processes.wanted] { return pg::RoomHint(wanted); });
 }
 
 void WarnOfFewSlots(int mine) {

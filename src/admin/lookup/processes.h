@@ -8,7 +8,6 @@ namespace outbox::admin {
 struct Processes {
   int wanted = 0;  // of all databases, the launcher not counted
   int places = 0;  // that max_worker_processes and outbox.reserved_processes leave
-  int needed = 0;  // max_worker_processes for all of them at once
   bool enough() const { return wanted <= places; }
 };
 

@@ -13,7 +13,7 @@ namespace {
 
 // Of a lane that a worker has.
 bool Stands(const OwnedLaneView* view) {
-  return view != nullptr && view->owned && (!view->trouble.empty() || strcmp(view->state, "paused") == 0);
+  return view != nullptr && view->owned && !view->goes_on();
 }
 
 void Add(const Waiting& more, const OwnedLaneView* view, RouteWaiting* route) {

@@ -148,10 +148,10 @@ int64 EmitForeignEvents() {
 void RequireOwnVersion(pg::Presence presence) {
   if (presence == pg::Presence::kOtherVersion) {  // this library does not know its tables; it may not be a copy at all
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("cannot adopt an outbox of another version than the library's, \"%s\"", kVersion),
-                    errdetail("Workers wait until they are equal."),
-                    errhint("Run ALTER EXTENSION outbox UPDATE first, or restart the server if the library was "
-                            "reinstalled.")));
+                    errmsg("cannot adopt an outbox whose version is not that of the library, \"%s\"", kVersion),
+                    errdetail("The library does not know its tables, and workers wait until the versions are equal."),
+                    errhint("Run ALTER EXTENSION outbox UPDATE first, or restart the server if another library was "
+                            "installed since it was started.")));
   }
 }
 
@@ -211,9 +211,10 @@ int64 AdoptAll(bool keep_positions) {
   });
   const AdoptionStep step = Adopt(RowsAtOnce());
   if (step.under_way) {
-    Notice("events of the restored dump are being moved into the log, " + std::to_string(step.looked) +
+    Notice("the events of the restored dump are being adopted; " + std::to_string(step.looked) +
                " have been looked at so far",
-           "The keeper goes on when this transaction has committed.", "outbox.doctor() says how far it is.");
+           "After this transaction has committed the keeper does the rest, and routes of the dump go on after that.",
+           "SELECT detail FROM outbox.doctor() WHERE \"check\" = 'adoption' says how far it is.");
   }
   WriteAudit("adopt", Cell(), Cell(),
              JsonObject()

@@ -5,7 +5,6 @@
 #include "admin/lookup/route_lanes.h"
 #include "admin/lookup/shared_views.h"
 #include "base/monotonic.h"
-#include "base/status.h"
 #include "pg/wait.h"
 
 namespace outbox::admin {
@@ -22,8 +21,7 @@ bool Unsaved(const OwnedLaneView& view, const Backlog& left) {
 }
 
 // Whether a lane or a side lane is on its way through what is left of it, or has been and has not written that down.
-// Others stand still. Where it was moved a moment ago its worker gives it back, and it is claimed anew; and a lock is
-// held for a moment, by that move for one.
+// Others stand still. Where it was moved a moment ago its worker gives it back, and it is claimed anew.
 bool GoesOn(const OwnedLaneView* view, const Backlog& left, bool worker) {
   if (left.pending == 0) {
     return false;
@@ -31,9 +29,7 @@ bool GoesOn(const OwnedLaneView* view, const Backlog& left, bool worker) {
   if (view == nullptr || !view->owned) {
     return worker;
   }
-  const std::string_view state = view->state;
-  return Unsaved(*view, left) || ((view->trouble.empty() || view->trouble.code == std::string_view(kLocked)) &&
-                                  state != "paused" && state != "backing off");
+  return Unsaved(*view, left) || view->goes_on();
 }
 
 // The worker has read something of it, sent it perhaps, and knows of no answer; or it has one that is not written down.

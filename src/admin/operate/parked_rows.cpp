@@ -8,7 +8,6 @@
 #include "admin/lookup/pauses.h"
 #include "admin/lookup/shared_views.h"
 #include "base/order_key.h"
-#include "base/status.h"
 #include "days/day_table_ddl.h"
 #include "format/record_format.h"
 #include "parked/statements.h"
@@ -89,7 +88,7 @@ std::string NotParkedHint(const std::string& id) {
 std::string TroubleOf(int64_t route_id, int lane, int side) {
   const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
   const OwnedLaneView* view = FindLaneView(views, route_id, lane, side);
-  if (view == nullptr || !view->owned || view->trouble.empty() || view->trouble.code == std::string_view(kLocked)) {
+  if (view == nullptr || !view->owned || view->trouble.empty()) {
     return "";
   }
   return std::string(view->trouble.code) + ", " + FromUtf8(view->trouble.message);

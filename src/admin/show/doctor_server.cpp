@@ -20,10 +20,8 @@ namespace {
 constexpr int64 kFarAheadMicros = 60 * USECS_PER_SEC;
 constexpr int64 kTooFarAheadMicros = 600 * USECS_PER_SEC;
 
-// How many relay workers can be used.
-int WantedRelays() {
-  Row row = RunSql(Access::kRead, "SELECT least(count(*), $1::bigint) FROM outbox_internal.lane",
-                   {Cell(std::to_string(pg::settings.workers))})[0];
+int CountLanes() {
+  const Row row = RunSql(Access::kRead, "SELECT count(*) FROM outbox_internal.lane")[0];
   return std::atoi(row[0].value_or("0").c_str());
 }
 
@@ -64,29 +62,40 @@ bool JustBegun() {
   return row[0] == "t";
 }
 
+// Relay workers are switched off: on purpose, as a pause is, and told as one, where a route has something to say.
+void TellOff(int lanes, const std::string& setting, const char* switch_on, Findings* findings) {
+  if (lanes == 0) {
+    findings->Ok("workers", setting + "; there is no route, and no relay worker is needed.");
+  } else {
+    findings->Warn("workers", setting + ": events are kept, and none is published until that is changed.",
+                   std::string("If it is not on purpose: ") + switch_on + " What is kept is published then.");
+  }
+}
+
 void CheckRelays(int running, Findings* findings) {
+  const int lanes = CountLanes();
+  const int wanted = std::min(lanes, pg::settings.workers);
   if (!pg::settings.enabled) {
-    findings->Warn("workers", "outbox.enabled is off: events are kept and not published.",
-                   "ALTER SYSTEM SET outbox.enabled = on; SELECT pg_reload_conf();");
+    TellOff(lanes, "outbox.enabled is off", "ALTER SYSTEM SET outbox.enabled = on; SELECT pg_reload_conf();", findings);
   } else if (pg::settings.workers == 0) {
-    findings->Warn("workers", "outbox.workers is 0: events are kept and not published.", "Raise outbox.workers.");
-  } else if (WantedRelays() > 0 && !CountProcesses().enough()) {
+    TellOff(lanes, "outbox.workers is 0", "ALTER SYSTEM SET outbox.workers = 1; SELECT pg_reload_conf();", findings);
+  } else if (wanted > 0 && !CountProcesses().enough()) {
     const Processes processes = CountProcesses();
     findings->Warn("workers",
                    "Keepers and relay workers run in turn, or fewer of them: " + FewSlotsText(processes) +
                        " Events of this database may wait for seconds.",
                    FewSlotsHint(processes) + " SELECT * FROM outbox.process shows who has a place.");
-  } else if (running == 0 && WantedRelays() > 0 && JustBegun()) {
+  } else if (running == 0 && wanted > 0 && JustBegun()) {
     findings->Warn("workers",
                    "No relay worker runs for this database yet: the server or the first route is seconds old.",
                    "One is started within a second or two.");
-  } else if (running == 0 && WantedRelays() > 0) {
+  } else if (running == 0 && wanted > 0) {
     findings->Problem(
         "workers", "There are routes and no relay worker runs for this database.",
         "One is started within a second or two. If none is, look for messages of outbox in the server log, "
         "and into outbox.process.");
-  } else if (running < WantedRelays()) {
-    findings->Warn("workers", std::to_string(running) + " of " + std::to_string(WantedRelays()) + " relay workers run.",
+  } else if (running < wanted) {
+    findings->Warn("workers", std::to_string(running) + " of " + std::to_string(wanted) + " relay workers run.",
                    "If this lasts, look into outbox.process.");
   } else {
     findings->Ok("workers", std::to_string(running) + (running == 1 ? " relay worker runs" : " relay workers run") +
@@ -242,9 +251,9 @@ void CheckIdentity(Findings* findings) {
     findings->Problem(
         "identity",
         "This outbox is a copy: outbox_internal.identity names another server, database or instance. It stays silent.",
-        "SELECT outbox.adopt() has it go on where the original was when it was copied, with what was emitted here "
-        "behind "
-        "that. outbox.adopt(keep_positions => false) passes over what it brought.");
+        "If it is to publish: SELECT outbox.adopt(). Its routes go on where the original was when it was copied, and "
+        "what was emitted here comes after that. With outbox.adopt(keep_positions => false) they start from now, "
+        "without what the copy brought.");
   }
 }
 

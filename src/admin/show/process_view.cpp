@@ -97,6 +97,11 @@ OUTBOX_FUNCTION(outbox_process) {
   if (outbox::pg::Shared() == nullptr) {
     return static_cast<Datum>(0);
   }
+  if (RecoveryInProgress()) {
+    result.Add({Cell(), Cell("launcher"), Cell("0"), Cell("0"), Cell("standby"),
+                Cell("This is a standby: nothing of outbox runs before it is promoted.")});
+    return static_cast<Datum>(0);
+  }
   const Processes all = CountProcesses();
   std::map<std::pair<Oid, outbox::pg::WorkerKind>, int> running;
   int total = 0;
