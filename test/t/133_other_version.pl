@@ -53,7 +53,7 @@ is($node->safe_psql('postgres', q{SELECT string_agg(name || ' ' || value, ', ' O
 is($node->safe_psql('postgres', 'SELECT * FROM outbox.version()') =~ /0\.2.*0\.3/s ? 1 : 0, 1, 'version() shows both');
 my $sqlstate;
 ($status, undef, $error) = $node->psql('postgres', "\\set VERBOSITY verbose\nSELECT outbox.adopt()");
-like($error, qr/ERROR:  55000: cannot adopt an outbox of another version/, 'adopt() is refused: it would make an end of the positions');
+like($error, qr/ERROR:  55000: cannot adopt an outbox whose version is not that of the library/, 'adopt() is refused: it would make an end of the positions');
 my $waiting = $redis->xlen('ledger');
 my $emitted = Outbox::Ledger::total($node);
 ok(wait_until(sub { Outbox::Ledger::total($node) > $emitted + 500 }), 'events are emitted');

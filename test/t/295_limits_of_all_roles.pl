@@ -17,7 +17,8 @@ sql("ALTER ROLE ALL SET work_mem = '64kB'");
 is(sql('SHOW temp_file_limit') . sql('SHOW work_mem'), '064kB', 'a session has the limits');
 like($node->psql('postgres', 'SELECT count(*) FROM (SELECT * FROM generate_series(1, 100000) ORDER BY random()) s'), qr/^3$/, 'and meets them');
 $ENV{PGOPTIONS} = '-c temp_file_limit=-1 -c work_mem=4MB';    # of this test's own sessions
-my $pid = sql(q(SELECT pid FROM outbox.worker WHERE kind = 'relay'));
+my $pid;
+ok(wait_until(sub { $pid = sql(q(SELECT pid FROM outbox.worker WHERE kind = 'relay' AND state = 'running')) }, 60), 'a worker runs');
 sql("SELECT pg_terminate_backend($pid, 10000)");
 ok(wait_until(sub { sql(qq(SELECT count(*) FROM outbox.worker WHERE kind = 'relay' AND state = 'running' AND pid <> $pid)) eq '1' }, 30), 'a worker began under them');
 sql(q{SELECT count(outbox.emit_text('t', 'k' || n % 100, 'e', repeat('x', 2000) || n)) FROM generate_series(1, 2000) n});
