@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -23,11 +24,12 @@ namespace {
 constexpr int kExitClosed = 0;
 constexpr int kExitNonsense = 2;
 constexpr int kFillsPerTurn = 8;  // then results go out, so that neither direction starves
-// Records of several topics are acknowledged interleaved. Under load, when there are many ranges, they wait this long
-// for their neighbours and go as a few.
-constexpr size_t kFewRanges = 32;
+// Records of a flow that go to several topics or partitions are acknowledged interleaved. Under load, when its ranges
+// have many gaps, they wait this long for what is between them and go as a few. Ranges of as many flows have nothing to
+// wait for.
+constexpr size_t kFewGaps = 32;
 constexpr size_t kManyRanges = 4096;
-constexpr int64_t kJoinMicros = 20 * 1000;
+constexpr int64_t kJoinMicros = 5 * 1000;
 constexpr int64_t kFailedAbortMicros = 1000 * 1000;  // paces an owner that sends although the sink is down
 constexpr int64_t kMakeAgainMicros = 1000 * 1000;
 
@@ -343,13 +345,16 @@ class ServeLoop {
                  delivered_.back().first_seq + delivered_.back().count == result.first_seq) {
         delivered_.back().count += result.count;
       } else {
+        if (delivered_.empty() || delivered_.back().flow != result.flow) {
+          flows_.insert(result.flow);
+        }
         delivered_.push_back({result.flow, result.count, result.first_seq});
       }
     }
     const ServerIdentity* identity = sink_->identity();
     const bool met = identity != nullptr && identity->number != identity_number_;
     bool urgent = !results_.empty() || met || sink_->health().changes != health_changes_;
-    bool wait = delivered_.size() > kFewRanges && delivered_.size() < kManyRanges &&
+    bool wait = delivered_.size() > kFewGaps + flows_.size() && delivered_.size() < kManyRanges &&
                 MonotonicMicros() - results_since_ < kJoinMicros;
     if (urgent || !wait) {
       SendResults();
@@ -381,6 +386,7 @@ class ServeLoop {
       AppendResult(std::move(result), &polled_);
     }
     delivered_.clear();
+    flows_.clear();
     results_.clear();
     places_.clear();
     sink_->TakePlaces(&places_);
@@ -425,10 +431,11 @@ class ServeLoop {
   std::vector<Result> polled_;
   std::vector<Place> places_;
   std::vector<StreamEnd> ends_;
-  uint64_t identity_number_ = 0;  // as told to the worker
-  std::vector<Range> delivered_;  // not told to the worker yet
-  std::vector<Result> results_;   // the same, other outcomes
-  int64_t results_since_ = 0;     // when the first of them came
+  uint64_t identity_number_ = 0;        // as told to the worker
+  std::vector<Range> delivered_;        // not told to the worker yet
+  std::unordered_set<uint32_t> flows_;  // of these
+  std::vector<Result> results_;         // the same, other outcomes
+  int64_t results_since_ = 0;           // when the first of them came
 };
 
 void WriteOomScore() {

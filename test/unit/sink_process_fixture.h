@@ -30,7 +30,7 @@ namespace {
 // mode: deliver, hold, die (at the first batch), report (delivers and says in health what it sees of its process),
 // poison (aborts on the payload "poison"), quit (exit code 3 at the first batch), linger (closes its socket, stays),
 // spin (an endless loop at the first batch), crash (before it is ready), refuse, late (cannot be made before there is
-// `file`).
+// `file`), second (acknowledges the second, fourth, ... batch at once, and the others 10 ms after the first of them).
 class FakeSink : public Sink {
  public:
   explicit FakeSink(std::string mode) : mode_(std::move(mode)) {
@@ -71,15 +71,26 @@ class FakeSink : public Sink {
     if (mode_ == "twice") {
       results_.push_back({batch.flow, batch.first_seq, batch.count, Outcome::kDelivered, {}});
     }
-    if (mode_ != "hold" && mode_ != "spin") {
+    if (mode_ == "second" && batch.first_seq % 2 == 0) {
+      late_at_ = late_.empty() ? MonotonicMicros() + 10'000 : late_at_;
+      late_.push_back({batch.flow, batch.first_seq, batch.count, Outcome::kDelivered, {}});
+    } else if (mode_ != "hold" && mode_ != "spin") {
       results_.push_back({batch.flow, batch.first_seq, batch.count, Outcome::kDelivered, {}});
     }
   }
   void Poll(std::vector<Result>* results) override {
     results->insert(results->end(), results_.begin(), results_.end());
     results_.clear();
+    if (!late_.empty() && MonotonicMicros() >= late_at_) {
+      results->insert(results->end(), late_.begin(), late_.end());
+      late_.clear();
+    }
   }
-  void AppendWaits(std::vector<WaitSpec>*) override {}
+  void AppendWaits(std::vector<WaitSpec>* waits) override {
+    if (!late_.empty()) {
+      waits->push_back({-1, false, false, late_at_});
+    }
+  }
   void TakePlaces(std::vector<Place>* places) override { places_.Take(places); }
   const Health& health() const override { return health_; }
   void Close() override {}
@@ -147,6 +158,8 @@ class FakeSink : public Sink {
   const std::string mode_;
   Health health_;
   std::vector<Result> results_;
+  std::vector<Result> late_;
+  int64_t late_at_ = 0;  // when those are acknowledged
   Places places_;
 };
 
