@@ -14,7 +14,7 @@ namespace {
 void ReadLanes(uint64_t incarnation, std::vector<LaneId>* lanes) {
   static Statement read = {
       "SELECT l.route_id, l.lane FROM outbox_internal.lane l WHERE l.owner = $1 AND l.route_id NOT IN"
-      " (SELECT r.id FROM outbox_internal.route r WHERE"
+      " (SELECT r.id FROM outbox.route r WHERE"
       " (SELECT true FROM outbox_internal.parked p WHERE p.route_id = r.id ORDER BY p.created_at LIMIT 1))",
       1,
       {INT8OID},

@@ -45,6 +45,7 @@ Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) {
   const ParkedOwner me{lane_, incarnation_};
   keys->clear();
   if (nothing_->For(lane_)) {
+    found_ = false;
     *next_due = relay::kNever;
     loaded_ = true;
     return Status();

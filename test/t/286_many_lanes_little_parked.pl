@@ -8,7 +8,8 @@ use Outbox::Test;
 use Test::More;
 use Time::HiRes qw(time sleep);
 
-my $node = new_node(conf => "outbox.workers = 2\noutbox.max_lanes = 400\nrestart_after_crash = on\n");
+my $node = new_node(conf => "outbox.workers = 2\noutbox.max_lanes = 400\nrestart_after_crash = on\nshared_preload_libraries = 'outbox,pg_stat_statements'\n");
+$node->safe_psql('postgres', 'CREATE EXTENSION pg_stat_statements');
 my $redis = Outbox::Redis->start;
 my ($routes, $lanes) = (30, 8);
 
@@ -17,6 +18,11 @@ sql("CREATE SERVER redis FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.
 sql("SELECT outbox.create_route('r' || i, server => 'redis', aggregate_types => ARRAY['t' || i], topic => 's' || i, lanes => $lanes)
 	FROM generate_series(1, $routes) i");
 ok(wait_for_value($node, "SELECT count(*) FROM outbox.lag WHERE state = 'idle'", $routes * $lanes, 60), 'hundreds of lanes are idle');
+
+# How many statements of lanes, each for itself, have looked for parked events or taken them.
+sub looks { return sql(q{SELECT coalesce(sum(calls), 0) FROM pg_stat_statements WHERE query ~ 'outbox_internal\.(parked|due|waiting|holding)' AND query ~ 'lane = \$'}) }
+cmp_ok(looks(), '<', 10, 'nearly none of them has looked for parked events itself')
+  or diag(sql(q{SELECT calls || ' ' || left(query, 200) FROM pg_stat_statements WHERE query ~ 'outbox_internal' ORDER BY calls DESC LIMIT 20}));
 
 sub stream { my ($route) = @_; return [ map { $_->{payload} } @{ $redis->entries("s$route") } ] }
 # Events that are due in so many seconds: in three of the routes, three keys and one without.
@@ -44,6 +50,7 @@ sub arrived
 }
 
 arrived('first', delay('first', 2));
+cmp_ok(looks(), '>', 3, 'those of three routes have, where something was parked');
 # All is gone again; the next ones come while nobody holds anything.
 ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', 0, 20), 'nothing is parked any more');
 my $due = delay('second', 3);
@@ -51,11 +58,13 @@ kill 'KILL', (relay_pids($node))[0];
 server_is_back($node);
 arrived('second', $due);
 
-# An operator's act, in one lane of hundreds.
+# An operator's act, in one lane of hundreds. It wakes them all.
+my $looks = looks();
 sql("CALL outbox.replay(since => '-infinity', route => 'r17', aggregate_id => 'b', dry_run => false)");
 ok(wait_until(sub { (grep { /^(first|second) b / } @{ stream(17) }) == 4 }, 20), 'what is replayed goes at once') or diag(explain(stream(17)));
 is(scalar(grep { / b / } map { @{ stream($_) } } 3, 30), 4, '... and only that');
 ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', 0, 20), 'nothing is left');
+cmp_ok(looks(), '<', $looks + $routes * $lanes, 'and those of other routes have not looked') or diag(looks() . " now, $looks before");
 
 # What workers planned while one event was parked, and its statistics say so, is as quick when thousands are.
 sql("SELECT outbox.emit_text('t1', 'x', 'x', 'later', deliver_at => now() + interval '1 h')");
