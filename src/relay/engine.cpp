@@ -95,9 +95,14 @@ bool Engine::Impl::StepLanes(bool all) {
   const bool worked = GoRound(
       &first_lane,
       [this, all](Lane& lane) { return (all || lane.worked() || lane.waits_for_lanes()) && !lane.Rests(turn); },
-      [this](Lane* lane) { return lane->Step(&turn); });
+      [this](Lane* lane) {
+        changed |= !lane->AtEase(turn);
+        const bool did = lane->Step(&turn);
+        changed |= !lane->AtEase(turn);
+        return did;
+      });
   const bool parked = GoRound(
-      &first_parked, [this, all](Lane& lane) { return lane.stepped() || (all && !lane.Rests(turn)); },
+      &first_parked, [](const Lane& lane) { return lane.stepped(); },
       [this](Lane* lane) { return lane->StepParked(&turn); });
   return worked || parked;
 }
@@ -146,6 +151,7 @@ void Engine::SetOptions(const EngineOptions& options) {
 
 void Engine::SetDestination(DestinationId id, SinkFactory factory, int64_t drain_deadline,
                             std::unique_ptr<ServerRuns> servers, int64_t gather_micros) {
+  impl_->changed = true;
   Destination* destination = impl_->Find(id);
   if (destination != nullptr) {
     destination->removing = false;
@@ -157,6 +163,7 @@ void Engine::SetDestination(DestinationId id, SinkFactory factory, int64_t drain
 }
 
 void Engine::RemoveDestination(DestinationId id, int64_t deadline) {
+  impl_->changed = true;
   Destination* destination = impl_->Find(id);
   if (destination != nullptr) {
     destination->removing = true;
@@ -179,6 +186,7 @@ bool Engine::AddLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> 
   if (stopping_ || HasLane(id) || !HasDestination(destination_id)) {
     return false;
   }
+  impl_->changed = true;
   const uint32_t flow = impl_->next_flow++;
   Destination* destination = impl_->Find(destination_id);
   auto parked = std::make_shared<ParkedQueue>(impl_->next_flow, std::move(logs.parked), destination, impl_->options,
@@ -200,6 +208,7 @@ bool Engine::AddLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> 
 }
 
 void Engine::UpdateLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> spec) {
+  impl_->changed = true;
   Lane* lane = impl_->Find(id);
   if (lane != nullptr) {
     lane->SetSpec(std::move(spec));
@@ -207,6 +216,7 @@ void Engine::UpdateLane(const LaneId& id, std::shared_ptr<const format::RouteSpe
 }
 
 void Engine::ReleaseLane(const LaneId& id, int64_t deadline) {
+  impl_->changed = true;
   Lane* lane = impl_->Find(id);
   if (lane != nullptr) {
     lane->Release(deadline);
@@ -223,6 +233,7 @@ size_t Engine::lane_count() const {
 
 void Engine::Stop(int64_t deadline) {
   stopping_ = true;
+  impl_->changed = true;
   for (const auto& lane : impl_->lanes) {
     lane->Release(deadline);
   }
@@ -257,6 +268,7 @@ int64_t Engine::Turn(const TurnInput& input) {
     const bool worked = impl_->StepLanes(all || news);
     const bool saved = impl_->saver.Save(&turn);
     impl_->DropGone();
+    impl_->changed |= news || saved || !impl_->gone.empty();
     if (!news && !worked && !saved) {
       break;
     }
@@ -292,6 +304,10 @@ void Engine::AppendWaits(std::vector<sink::WaitSpec>* waits) {
       destination->retry().sink()->AppendWaits(waits);
     }
   }
+}
+
+bool Engine::TakeChanged() {
+  return std::exchange(impl_->changed, false);
 }
 
 void Engine::TakeGone(std::vector<GoneLane>* gone) {

@@ -173,6 +173,9 @@ class Engine {
   bool WantsConfig() const;
   void AppendWaits(std::vector<sink::WaitSpec>* waits);
 
+  // Whether anything has happened since the last call but that lanes have read on past what is nothing for them: what
+  // Lanes() and Destinations() say is to be seen soon.
+  bool TakeChanged();
   // Replaces *gone with the lanes that have left since the last call. Side lanes leave before their lane and are not
   // named.
   void TakeGone(std::vector<GoneLane>* gone);

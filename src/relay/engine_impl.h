@@ -29,6 +29,7 @@ struct Engine::Impl {
   uint32_t next_flow = 1;
   size_t first_lane = 0;    // goes round, so that no lane is always last at the budget
   size_t first_parked = 0;  // the same, of their parked events
+  bool changed = true;      // see Engine::TakeChanged
 
   Lane* Find(const LaneId& id) const {
     auto found = std::find_if(lanes.begin(), lanes.end(), [&](const auto& lane) { return lane->id() == id; });

@@ -109,12 +109,17 @@ class Lane {
     stepped_ = false;
     return parked_worked_ = DoStepParked(turn);
   }
+  // Nothing is in flight, parked or in trouble: at most it reads on past what is nothing for it.
+  bool AtEase(const TurnContext& turn) const {
+    return phase_ == Phase::kActive && begun_ && lane_.pipeline.empty() && sender_.Rests() && topics_.Rest() &&
+           lane_.log_retry.trouble().ok() && acker_.retry().trouble().ok() &&
+           (pump() == nullptr || pump()->Rests(turn));
+  }
   // Whether a step would find nothing to do: it has caught up, nothing of it is parked or unsaved, and what it was
   // woken for, if it was, is known to be nothing for it. Of thousands of lanes most rest in most turns.
   bool Rests(const TurnContext& turn) {
-    return phase_ == Phase::kActive && begun_ && !worked() && lane_.pipeline.empty() && sender_.Rests() &&
-           topics_.Rest() && !acker_.behind() && turn.now < acker_.SaveDue(turn, reader_.stopped()) &&
-           lane_.log_retry.trouble().ok() && (pump() == nullptr || pump()->Rests(turn)) && reader_.Rests(turn);
+    return !worked() && AtEase(turn) && !acker_.behind() && turn.now < acker_.SaveDue(turn, reader_.stopped()) &&
+           reader_.Rests(turn);
   }
   bool stepped() const { return stepped_; }                  // since its parked events were
   bool worked() const { return worked_ || parked_worked_; }  // in the last steps

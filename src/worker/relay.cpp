@@ -31,6 +31,7 @@ constexpr int64_t kUnused = 2 * kSecond;         // a lane may be given back onl
 constexpr int64_t kPlacesComeFree = 60 * kSecond;
 constexpr int64_t kHeldPause = 100 * kMilli;  // until a lane whose row somebody holds is given back
 constexpr int64_t kShowWithin = 50 * kMilli;  // what a turn did not show
+constexpr int64_t kShowReadingEvery = 200 * kMilli;
 constexpr long kLongestWaitMs = 1000;
 
 class SystemClock final : public relay::Clock {
@@ -378,12 +379,16 @@ void Relay::GiveBack() {
   }
 }
 
-// What is shown goes through all lanes. Where they are thousands, no more than an eighth of the time is for that.
+// What is shown goes through all lanes. Where they are thousands, no more than an eighth of the time is for that; and
+// where commits go by that are nothing for them, no lane is shown anew for each.
 void Relay::Publish() {
   const int64_t began = clock_->NowMicros();
-  if (began < publish_at_ && !stopping_) {
+  changed_ |= engine_->TakeChanged() || pg_atomic_read_u64(&place_.worker_slot->barrier_done) <
+                                            pg_atomic_read_u64(&place_.database_slot->barrier);
+  if (began < (changed_ ? publish_at_ : publish_reading_) && !stopping_) {
     return;
   }
+  changed_ = false;
   if (!publisher_.Publish({.engine = *engine_,
                            .lanes = lanes_,
                            .config = config_,
@@ -395,6 +400,7 @@ void Relay::Publish() {
   }
   const int64_t ended = clock_->NowMicros();
   publish_at_ = ended + 7 * (ended - began);
+  publish_reading_ = std::max(publish_at_, began + kShowReadingEvery);
   published_ = true;
 }
 
@@ -411,7 +417,7 @@ void Relay::PlanWait(int64_t deadline) {
       deadline = std::min(deadline, wait.deadline);
     }
   }
-  deadline = published_ ? deadline : std::min(deadline, publish_at_ + kShowWithin);
+  deadline = published_ ? deadline : std::min(deadline, changed_ ? publish_at_ + kShowWithin : publish_reading_);
   if (MayShare() && chores_.balance.next_try() == relay::kNever) {
     deadline = std::min(deadline, share_.next());
   }

@@ -110,8 +110,10 @@ class Relay {
   int64_t drop_unused_at_ = relay::kNever;
   PlacesSought places_;
   bool stopping_ = false;
-  int64_t publish_at_ = 0;  // not before, monotonic microseconds
-  bool published_ = false;  // in this turn
+  int64_t publish_at_ = 0;       // not before, monotonic microseconds
+  int64_t publish_reading_ = 0;  // the same, where no more has happened than that lanes have read on
+  bool changed_ = true;          // more has, and is not published yet
+  bool published_ = false;       // in this turn
 
   Chores chores_;
   std::exception_ptr trouble_;  // of this turn

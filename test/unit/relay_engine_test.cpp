@@ -43,6 +43,49 @@ TEST_F(EngineTest, IdleLaneLooksOnlyWhenWokenOrAtThePollInterval) {
   EXPECT_EQ(sink->pending.size(), 2u);
 }
 
+// What is shown goes through all lanes, so it waits a little where lanes have only read on; never where there is news.
+TEST_F(EngineTest, TellsWhetherMoreHasHappenedThanThatLanesHaveReadOn) {
+  EXPECT_TRUE(engine->TakeChanged()) << "a lane has come";
+  Turn();
+  EXPECT_TRUE(engine->TakeChanged()) << "it has begun";
+  const auto turn = [&](bool woken = false, uint64_t barrier = 0) {
+    Turn(woken, barrier);
+    return engine->TakeChanged();
+  };
+  EXPECT_FALSE(turn());
+  const int opened = server.calls["OpenWindow"];
+  server.Abort(server.Begin());
+  EXPECT_FALSE(turn(true)) << "nothing for it was committed";
+  EXPECT_GT(server.calls["OpenWindow"], opened);
+  server.EmitCommitted("k");
+  EXPECT_TRUE(turn(true)) << "something is in flight";
+  EXPECT_TRUE(turn()) << "... and still is";
+  sink->DeliverAll();
+  EXPECT_TRUE(turn()) << "it is delivered";
+  RunUntil(clock.now + options.save_micros);
+  engine->TakeChanged();
+  EXPECT_FALSE(turn());
+  sink->SetUp(false);
+  EXPECT_TRUE(turn()) << "the destination is away";
+  sink->SetUp(true);
+  EXPECT_TRUE(turn()) << "and back";
+  RunUntil(clock.now + options.backoff_cap_micros);
+  engine->TakeChanged();
+  server.fails = [](const char* function) { return std::string_view(function) == "OpenWindow"; };
+  clock.now += options.poll_micros;
+  EXPECT_TRUE(turn(true)) << "the log cannot be read";
+  server.fails = nullptr;
+  RunUntil(clock.now + options.backoff_cap_micros);
+  EXPECT_TRUE(engine->TakeChanged()) << "it can";
+  EXPECT_FALSE(turn());
+  engine->UpdateLane(kLane, spec);
+  EXPECT_TRUE(turn()) << "its route may be another one now";
+  engine->ReleaseLane(kLane, clock.now + 1'000'000);
+  EXPECT_TRUE(turn()) << "it leaves";
+  EXPECT_EQ(Gone().size(), 1u);
+  EXPECT_FALSE(turn());
+}
+
 // Others have looked through the log for it: what it was woken for is nothing for it.
 TEST_F(EngineTest, LaneForWhichOthersHaveLookedLooksNowAndThenAndForABarrierOnly) {
   server.tells_rest = true;
