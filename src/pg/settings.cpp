@@ -82,8 +82,9 @@ void DefineSettings() {
       &settings.max_payload_size, 1024 * 1024 - 16 * 1024, 1024, 256 * 1024 * 1024, PGC_SUSET, GUC_UNIT_BYTE, nullptr,
       nullptr, nullptr);
   DefineCustomIntVariable(
-      "outbox.max_inflight", "Unacknowledged bytes that one relay worker keeps in flight to one destination.", nullptr,
-      &settings.max_inflight_kb, 32 * 1024, 1024, 1024 * 1024, PGC_SIGHUP, GUC_UNIT_KB, nullptr, nullptr, nullptr);
+      "outbox.max_inflight", "Unacknowledged bytes that one relay worker keeps in flight to one destination.",
+      "It bounds the rate where a destination is far away: to so many bytes in the time that an acknowledgement takes.",
+      &settings.max_inflight_kb, 8 * 1024, 1024, 1024 * 1024, PGC_SIGHUP, GUC_UNIT_KB, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.sort_mem", "Memory for the window that a lane is reading.",
                           "A window that needs more is sorted on disk.", &settings.sort_mem_kb, 32 * 1024, 256,
                           1024 * 1024, PGC_SUSET, GUC_UNIT_KB | GUC_NOT_IN_SAMPLE, nullptr, nullptr, nullptr);
