@@ -383,12 +383,12 @@ void Relay::GiveBack() {
 // where commits go by that are nothing for them, no lane is shown anew for each.
 void Relay::Publish() {
   const int64_t began = clock_->NowMicros();
-  changed_ |= engine_->TakeChanged() || pg_atomic_read_u64(&place_.worker_slot->barrier_done) <
-                                            pg_atomic_read_u64(&place_.database_slot->barrier);
-  if (began < (changed_ ? publish_at_ : publish_reading_) && !stopping_) {
+  publishing_.changed |= engine_->TakeChanged() || pg_atomic_read_u64(&place_.worker_slot->barrier_done) <
+                                                       pg_atomic_read_u64(&place_.database_slot->barrier);
+  if (began < (publishing_.changed ? publishing_.at : publishing_.for_reading_at) && !stopping_) {
     return;
   }
-  changed_ = false;
+  publishing_.changed = false;
   if (!publisher_.Publish({.engine = *engine_,
                            .lanes = lanes_,
                            .config = config_,
@@ -399,9 +399,9 @@ void Relay::Publish() {
     installation_.Doubt();
   }
   const int64_t ended = clock_->NowMicros();
-  publish_at_ = ended + 7 * (ended - began);
-  publish_reading_ = std::max(publish_at_, began + kShowReadingEvery);
-  published_ = true;
+  publishing_.at = ended + 7 * (ended - began);
+  publishing_.for_reading_at = std::max(publishing_.at, began + kShowReadingEvery);
+  publishing_.done = true;
 }
 
 void Relay::PlanWait(int64_t deadline) {
@@ -417,7 +417,9 @@ void Relay::PlanWait(int64_t deadline) {
       deadline = std::min(deadline, wait.deadline);
     }
   }
-  deadline = published_ ? deadline : std::min(deadline, changed_ ? publish_at_ + kShowWithin : publish_reading_);
+  deadline = publishing_.done
+                 ? deadline
+                 : std::min(deadline, publishing_.changed ? publishing_.at + kShowWithin : publishing_.for_reading_at);
   if (MayShare() && chores_.balance.next_try() == relay::kNever) {
     deadline = std::min(deadline, share_.next());
   }
@@ -487,7 +489,7 @@ void Relay::Turn() {
   if (!given_back_.lanes.empty() && clock_->NowMicros() >= given_back_.next_at) {
     attempt(&chores_.give_back, &Relay::GiveBack);
   }
-  published_ = false;
+  publishing_.done = false;
   Publish();
   metrics::NoteTurn(input.woken);
   PlanWait(deadline);

@@ -110,10 +110,12 @@ class Relay {
   int64_t drop_unused_at_ = relay::kNever;
   PlacesSought places_;
   bool stopping_ = false;
-  int64_t publish_at_ = 0;       // not before, monotonic microseconds
-  int64_t publish_reading_ = 0;  // the same, where no more has happened than that lanes have read on
-  bool changed_ = true;          // more has, and is not published yet
-  bool published_ = false;       // in this turn
+  struct {
+    int64_t at = 0;              // not before, monotonic microseconds
+    int64_t for_reading_at = 0;  // the same, where no more has happened than that lanes have read on
+    bool changed = true;         // more has, and is not published yet
+    bool done = false;           // in this turn
+  } publishing_;
 
   Chores chores_;
   std::exception_ptr trouble_;  // of this turn
