@@ -95,6 +95,7 @@ struct Engine::Impl {
   bool PollRetrySink(Destination* destination);
   void MeetTogether(Destination* destination);
   bool WatchSink(Destination* destination, SinkUse use);
+  void TakeBack(Destination* destination, SinkUse use);
   void CloseRetrySink(Destination* destination);
   void Swap(Destination* destination);
 };

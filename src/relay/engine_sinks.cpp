@@ -195,7 +195,9 @@ bool Engine::Impl::WatchSink(Destination* destination, SinkUse use) {
   std::vector<Lane*> lanes_overdue;
   std::vector<ParkedQueue*> queues_overdue;
   uint64_t count = 0;
+  bool back = false;
   ForLanesOf(destination, [&](Lane* lane) {
+    back |= lane->WantsBack(use);
     if (lane->Overdue(use, well, turn.now)) {
       lanes_overdue.push_back(lane);
       count += lane->outstanding(use);
@@ -205,6 +207,10 @@ bool Engine::Impl::WatchSink(Destination* destination, SinkUse use) {
       count += lane->pump()->outstanding();
     }
   });
+  if (back && sink != nullptr && !sink->health().up) {
+    TakeBack(destination, use);
+    return true;
+  }
   if (count == 0) {
     return false;
   }
@@ -224,6 +230,21 @@ bool Engine::Impl::WatchSink(Destination* destination, SinkUse use) {
     Swap(destination);
   }
   return true;
+}
+
+// What was paused would be written the moment the destination is there again: the sink has it, and cannot be asked to
+// give it back. It is closed, and another one, which has nothing, waits for the destination. The breaker knows what it
+// knew.
+void Engine::Impl::TakeBack(Destination* destination, SinkUse use) {
+  if (use == SinkUse::kSecond) {
+    CloseRetrySink(destination);
+    return;
+  }
+  destination->Swap();
+  ForLanesOf(destination, [&](Lane* lane) {
+    destination->breaker().Forget(lane->flow());
+    lane->OnSinkReplaced(SinkUse::kMain);
+  });
 }
 
 void Engine::Impl::CloseRetrySink(Destination* destination) {

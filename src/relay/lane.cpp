@@ -117,6 +117,7 @@ void Lane::WakeParked() {
 }
 
 void Lane::SetSpec(std::shared_ptr<const format::RouteSpec> spec) {
+  paused_since_ |= spec->paused() || spec->pauses_keys() || !spec->paused_topics().empty();
   lane_.filter->SetSpec(spec);
   lane_.pipeline.ForgetMarks();  // topics may have other names
   if (sides() != nullptr) {
@@ -220,6 +221,7 @@ bool Lane::DoStep(TurnContext* turn) {
 }
 
 bool Lane::StepActive(TurnContext* turn) {
+  paused_since_ = paused_since_ && source_.outstanding() > 0;
   const sink::Health& health = lane_.destination->health();
   if (!health.up && sender_.trouble().ok() && lane_.pipeline.unresolved() > 0) {
     sender_.NoteTrouble(health.error, turn->clock->WallMicros());

@@ -85,6 +85,8 @@ class Lane {
   bool Overdue(SinkUse sink, bool well, int64_t now) { return sender_.Overdue(sink, well, now); }
   void OnOverdue(const Error& error, const TurnContext& turn) { sender_.OnOverdue(error, turn); }
   const Watchdog& watchdog() const { return sender_.watchdog(); }
+  // A pause has come since what it has in flight at that sink was sent.
+  bool WantsBack(SinkUse sink) const { return paused_since_ && outstanding(sink) > 0; }
   void Release(int64_t deadline);
 
   // --- another run of the destination's server answers (lane_server.cpp) ---
@@ -201,7 +203,8 @@ class Lane {
   LaneSource source_;
   Sender sender_;
   Phase phase_ = Phase::kStarting;
-  bool begun_ = false;  // it has been stepped while active
+  bool begun_ = false;         // it has been stepped while active
+  bool paused_since_ = false;  // something of it was paused since it last had nothing in flight
   bool stepped_ = false;
   bool worked_ = true;
   bool parked_worked_ = true;

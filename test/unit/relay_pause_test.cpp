@@ -312,5 +312,108 @@ TEST_F(SidesTest, ASideLaneOfSeveralTopicsLetsThemGo) {
   EXPECT_TRUE(server.sides.empty());
 }
 
+// --- while the destination is away -------------------------------------------------------------------------------
+// A sink keeps what it was given and writes it the moment the destination is back. What is paused meanwhile must not
+// go.
+
+class PausedWhileAwayTest : public EngineTest {
+ protected:
+  PausedWhileAwayTest() {
+    engine = std::make_unique<Engine>(&clock, options);
+    engine->SetDestination(
+        kDestination,
+        [this] {
+          auto made = std::make_unique<FakeSink>(&broker, &server);
+          sink = made.get();
+          ++sinks;
+          return std::unique_ptr<sink::Sink>(std::move(made));
+        },
+        0);
+    AddLane();
+  }
+  void SetSpec(format::RouteConfig config) {
+    spec = fakes::Spec(std::move(config));
+    engine->UpdateLane(kLane, spec);
+  }
+  void Deliver(int64_t micros) {
+    for (const int64_t until = clock.now + micros; clock.now < until;) {
+      sink->DeliverAll();
+      RunUntil(std::min(until, clock.now + 100'000));
+    }
+  }
+
+  int sinks = 0;
+};
+
+TEST_F(PausedWhileAwayTest, WhatItsSinkHasIsTakenBackAtOnce) {
+  server.EmitCommitted("a");
+  server.EmitCommitted("b");
+  Turn(true);
+  ASSERT_EQ(sink->pending.size(), 2u);
+  sink->SetUp(false);
+  RunUntil(clock.now + 5'000'000);
+  ASSERT_EQ(sinks, 1);
+  ASSERT_EQ(sink->pending.size(), 2u) << "it is kept as long as the destination is away";
+  SetSpec(PausedRoute());
+  Turn();
+  EXPECT_EQ(sinks, 2);
+  EXPECT_TRUE(sink->pending.empty());
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(sinks, 2) << "once";
+  EXPECT_EQ(State(), "paused");
+  EXPECT_TRUE(sink->pending.empty());
+  SetSpec({});
+  Deliver(60'000'000);
+  EXPECT_EQ(broker.Order(), AllRows());
+  EXPECT_EQ(State(), "idle");
+}
+
+TEST_F(PausedWhileAwayTest, WhatIsAwaitedIsTakenBackWhereTheDestinationGoesThen) {
+  server.EmitCommitted("a");
+  Turn(true);
+  SetSpec(PausedRoute());
+  RunUntil(clock.now + 2'000'000);
+  EXPECT_EQ(sinks, 1) << "it is there, and will answer";
+  sink->SetUp(false);
+  Turn();
+  EXPECT_EQ(sinks, 2);
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_TRUE(sink->pending.empty());
+}
+
+TEST_F(PausedWhileAwayTest, NothingIsTakenBackWhereThePauseIsOver) {
+  server.EmitCommitted("a");
+  Turn(true);
+  SetSpec(PausedRoute());
+  Turn();
+  sink->DeliverAll();
+  RunUntil(clock.now + 1'000'000);
+  SetSpec({});
+  server.EmitCommitted("b");
+  Turn(true);
+  ASSERT_EQ(sink->pending.size(), 1u);
+  sink->SetUp(false);
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(sinks, 1);
+}
+
+TEST_F(PausedWhileAwayTest, OtherKeysGoOnWithoutThePausedOne) {
+  for (const char* key : {"a", "b", "a"}) {
+    server.EmitCommitted(key);
+  }
+  Turn(true);
+  sink->SetUp(false);
+  RunUntil(clock.now + 5'000'000);
+  ASSERT_FALSE(sink->pending.empty());
+  format::RouteConfig config;
+  config.paused_keys = {{"order", "a"}};
+  SetSpec(config);
+  RunUntil(clock.now + 1'000'000);
+  ASSERT_EQ(sinks, 2);
+  Deliver(60'000'000);
+  EXPECT_EQ(broker.Order(), std::vector<int64_t>{server.rows[1].created_at});
+  EXPECT_EQ(server.parked, (std::vector<int64_t>{server.rows[0].created_at, server.rows[2].created_at}));
+}
+
 }  // namespace
 }  // namespace outbox::relay
