@@ -49,6 +49,10 @@ like($said, qr/HINT: +Pause its key .* when that trouble is over/, 'with what to
 sql(q(SELECT outbox.pause('redis', aggregate_type => 'bad', aggregate_id => 'k5', reason => 'ticket 4711')));
 ok(wait_until(sub { refused($ids[4], qr/HINT: +Its key is paused; leave it so/) }, 30), 'paused, it is to be left so') or diag $said;
 like($said, qr/outbox\.forget\(/, 'and what acts at once');
+unlike($said, qr/outbox\.resume/, 'nothing else is to be done');
+sql(q(SELECT outbox.pause('redis', reason => 'ticket 4711')));
+ok(refused($ids[4], qr/HINT: +Its key is paused; leave it so.*outbox\.resume\(\) has let route/), 'the route is paused, too: it has to be resumed') or diag $said;
+sql(q(SELECT outbox.resume('redis')));
 sql(q(CALL outbox.forget('bad', 'k4', undelivered => true, dry_run => false)));
 is(state_of($ids[3]), 'skipped', 'that does');
 $redis->command('DEL', 'bad');
