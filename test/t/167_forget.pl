@@ -37,6 +37,8 @@ is(sql(q{SELECT string_agg(event_type, ',' ORDER BY created_at) FROM outbox_inte
 is(sql(q{SELECT count(*) FROM outbox.audit WHERE action = 'forget' AND reason = 'ticket 1' AND detail ->> 'key_sha256' = encode(sha256('anna'), 'hex')}), '2', 'audited: before and after');
 is(sql(q{SELECT count(*) FROM outbox.audit WHERE detail::text ~ 'anna'}), '0', 'without the key');
 is(forget(q{'person', 'anna', dry_run => false}), '0|0', 'a second time there is nothing');
+like(($node->psql('postgres', "CALL outbox.forget('person', $_)"))[2], qr/nothing is kept of that key.*case and spaces count/s, "as it says of $_")
+	foreach "'anna'", "'Bert', undelivered => true", "'bert ', dry_run => false, undelivered => true", "''";
 forget(q{'person', 'bert', dry_run => false});
 sql('CHECKPOINT');
 is(on_disk($secret), '0', 'and not in the files of the log, nor its toast');
