@@ -207,7 +207,7 @@ bool Engine::Impl::WatchSink(Destination* destination, SinkUse use) {
       count += lane->pump()->outstanding();
     }
   });
-  if (back && sink != nullptr && !sink->health().up) {
+  if (back && sink != nullptr && !well) {
     TakeBack(destination, use);
     return true;
   }

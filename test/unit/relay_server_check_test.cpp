@@ -114,6 +114,42 @@ TEST_F(ServerCheckTest, LanesThatBeginHoldUpNoOtherLane) {
   }
 }
 
+// What waits for another run to be admitted would be written as soon as it is.
+TEST_F(ServerCheckTest, APauseTakesBackWhatWaitsToBeAdmitted) {
+  engine = std::make_unique<Engine>(&clock, options);
+  auto made_servers = std::make_unique<FakeServerRuns>();
+  servers = made_servers.get();
+  int sinks = 0;
+  engine->SetDestination(
+      kDestination,
+      [&] {
+        auto made = std::make_unique<FakeSink>(&broker, &server);
+        sink = made.get();
+        ++sinks;
+        return std::unique_ptr<sink::Sink>(std::move(made));
+      },
+      0, std::move(made_servers));
+  AddLane();
+  Begin();
+  server.EmitCommitted("k");
+  Turn(true);
+  ASSERT_EQ(sink->pending.size(), 1u);
+  servers->streams = {"stream"};  // it is asked about, and does not answer yet
+  sink->Meet("b");
+  Pass(100'000);
+  ASSERT_TRUE(sink->awaits_admission());
+  format::RouteConfig config;
+  config.paused = true;
+  spec = fakes::Spec(config);
+  engine->UpdateLane(kLane, spec);
+  Turn();
+  EXPECT_EQ(sinks, 2);
+  sink->Meet("b");
+  Pass(10'000'000);
+  EXPECT_TRUE(sink->pending.empty());
+  EXPECT_EQ(sinks, 2);
+}
+
 TEST_F(ServerCheckTest, TheSameRunOnAnotherConnectionIsNoNews) {
   Begin();
   sink->Meet("a");
