@@ -101,12 +101,13 @@ class Case {
     engine_ = std::make_unique<Engine>(&clock_, options_);
     engine_->SetDestination(
         kDestination,
-        [this, first = true]() mutable {
+        [this] {
           auto made = std::make_unique<FakeSink>(&broker_, &server_);
           made->merge_results = !OneIn(3);
           FakeSink* raw = made.get();
-          (std::exchange(first, false) ? main_ : second_) = raw;
-          raw->on_close = [this, raw] { (main_ == raw ? main_ : second_) = nullptr; };
+          FakeSink** place = main_ == nullptr || main_->closed ? &main_ : &second_;
+          *place = raw;
+          raw->on_close = [place, raw] { *place = *place == raw ? nullptr : *place; };
           return std::unique_ptr<sink::Sink>(std::move(made));
         },
         0);

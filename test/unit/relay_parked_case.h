@@ -101,7 +101,15 @@ class Case {
     auto lanes = MakeSink(&unused);
     next_sink_ = lanes.get();
     lanes->on_close = nullptr;
-    return Factory(std::move(lanes), [this] { return MakeSink(&retry_); });
+    // Another one for the lanes comes where their sink was closed, because what it had is paused.
+    return Factory(std::move(lanes), [this] {
+      if (!sink_->closed) {
+        return MakeSink(&retry_);
+      }
+      auto made = MakeSink(&sink_);
+      made->on_close = nullptr;
+      return made;
+    });
   }
   void Start() {
     engine_ = std::make_unique<Engine>(&clock_, options_);

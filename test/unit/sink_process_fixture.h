@@ -30,7 +30,7 @@ namespace {
 // mode: deliver, hold, die (at the first batch), report (delivers and says in health what it sees of its process),
 // poison (aborts on the payload "poison"), quit (exit code 3 at the first batch), linger (closes its socket, stays),
 // spin (an endless loop at the first batch), crash (before it is ready), refuse, late (cannot be made before there is
-// `file`), second (acknowledges the second, fourth, ... batch at once, and the others 10 ms after the first of them).
+// `file`), second (acknowledges the second, fourth, ... batch at once, and the others 2 ms after the first of them).
 class FakeSink : public Sink {
  public:
   explicit FakeSink(std::string mode) : mode_(std::move(mode)) {
@@ -72,7 +72,7 @@ class FakeSink : public Sink {
       results_.push_back({batch.flow, batch.first_seq, batch.count, Outcome::kDelivered, {}});
     }
     if (mode_ == "second" && batch.first_seq % 2 == 0) {
-      late_at_ = late_.empty() ? MonotonicMicros() + 10'000 : late_at_;
+      late_at_ = late_.empty() ? MonotonicMicros() + 2'000 : late_at_;
       late_.push_back({batch.flow, batch.first_seq, batch.count, Outcome::kDelivered, {}});
     } else if (mode_ != "hold" && mode_ != "spin") {
       results_.push_back({batch.flow, batch.first_seq, batch.count, Outcome::kDelivered, {}});
