@@ -29,15 +29,27 @@ class EngineTest : public ::testing::Test {
   // A new worker: engine and sink are new, server and broker are not.
   void Restart() {
     engine = std::make_unique<Engine>(&clock, options);
-    auto made = std::make_unique<FakeSink>(&broker, &server);
-    sink = made.get();
-    engine->SetDestination(kDestination, fakes::Factory(std::move(made)), 0);
+    engine->SetDestination(kDestination, MakeSinks(), 0);
     AddLane();
+  }
+  // As many as the engine asks for, counted from now on. `sink` is the newest.
+  SinkFactory MakeSinks() {
+    sinks = 0;
+    return [this] {
+      auto made = std::make_unique<FakeSink>(&broker, &server);
+      sink = made.get();
+      ++sinks;
+      return made;
+    };
   }
   void AddLane() {
     LaneLogs logs = fakes::Logs(&server, spec);
     log = static_cast<FakeLog*>(logs.log.get());
     ASSERT_TRUE(engine->AddLane(kLane, spec, std::move(logs), kDestination));
+  }
+  void SetSpec(format::RouteConfig config) {
+    spec = fakes::Spec(std::move(config));
+    engine->UpdateLane(kLane, spec);
   }
   int64_t Turn(bool woken = false, uint64_t barrier = 0) { return engine->Turn({woken, barrier}); }
   LaneStatus Status() {
@@ -84,6 +96,7 @@ class EngineTest : public ::testing::Test {
   std::shared_ptr<const format::RouteSpec> spec = fakes::Spec();
   std::unique_ptr<Engine> engine;
   FakeSink* sink = nullptr;
+  int sinks = 0;
   FakeLog* log = nullptr;
   std::vector<LaneStatus> statuses;
   std::vector<LaneInternals> internals;

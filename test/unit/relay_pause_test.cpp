@@ -318,31 +318,12 @@ TEST_F(SidesTest, ASideLaneOfSeveralTopicsLetsThemGo) {
 
 class PausedWhileAwayTest : public EngineTest {
  protected:
-  PausedWhileAwayTest() {
-    engine = std::make_unique<Engine>(&clock, options);
-    engine->SetDestination(
-        kDestination,
-        [this] {
-          auto made = std::make_unique<FakeSink>(&broker, &server);
-          sink = made.get();
-          ++sinks;
-          return std::unique_ptr<sink::Sink>(std::move(made));
-        },
-        0);
-    AddLane();
-  }
-  void SetSpec(format::RouteConfig config) {
-    spec = fakes::Spec(std::move(config));
-    engine->UpdateLane(kLane, spec);
-  }
   void Deliver(int64_t micros) {
     for (const int64_t until = clock.now + micros; clock.now < until;) {
       sink->DeliverAll();
       RunUntil(std::min(until, clock.now + 100'000));
     }
   }
-
-  int sinks = 0;
 };
 
 TEST_F(PausedWhileAwayTest, WhatItsSinkHasIsTakenBackAtOnce) {

@@ -52,11 +52,9 @@ class ServerCheckTest : public EngineTest {
   // The one before has crashed.
   void NewWorker() {
     engine = std::make_unique<Engine>(&clock, options);
-    auto made = std::make_unique<FakeSink>(&broker, &server);
-    sink = made.get();
     auto made_servers = std::make_unique<FakeServerRuns>();
     servers = made_servers.get();
-    engine->SetDestination(kDestination, fakes::Factory(std::move(made)), 0, std::move(made_servers));
+    engine->SetDestination(kDestination, MakeSinks(), 0, std::move(made_servers));
     AddLane();
   }
   // The first run is met and has nothing to say.
@@ -116,20 +114,6 @@ TEST_F(ServerCheckTest, LanesThatBeginHoldUpNoOtherLane) {
 
 // What waits for another run to be admitted would be written as soon as it is.
 TEST_F(ServerCheckTest, APauseTakesBackWhatWaitsToBeAdmitted) {
-  engine = std::make_unique<Engine>(&clock, options);
-  auto made_servers = std::make_unique<FakeServerRuns>();
-  servers = made_servers.get();
-  int sinks = 0;
-  engine->SetDestination(
-      kDestination,
-      [&] {
-        auto made = std::make_unique<FakeSink>(&broker, &server);
-        sink = made.get();
-        ++sinks;
-        return std::unique_ptr<sink::Sink>(std::move(made));
-      },
-      0, std::move(made_servers));
-  AddLane();
   Begin();
   server.EmitCommitted("k");
   Turn(true);
@@ -140,8 +124,7 @@ TEST_F(ServerCheckTest, APauseTakesBackWhatWaitsToBeAdmitted) {
   ASSERT_TRUE(sink->awaits_admission());
   format::RouteConfig config;
   config.paused = true;
-  spec = fakes::Spec(config);
-  engine->UpdateLane(kLane, spec);
+  SetSpec(config);
   Turn();
   EXPECT_EQ(sinks, 2);
   sink->Meet("b");

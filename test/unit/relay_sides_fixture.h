@@ -110,11 +110,6 @@ class SidesTest : public EngineTest {
     }
     return nullptr;
   }
-  void SetSpec(format::RouteConfig config) {
-    spec = fakes::Spec(std::move(config));
-    engine->UpdateLane(kLane, spec);
-  }
-
   struct Forked {
     int64_t created_at;
     ParkedState state;

@@ -17,25 +17,11 @@ void Forget(FakeSink* sink, size_t i = 0) {
 
 class WatchdogTest : public EngineTest {
  protected:
-  WatchdogTest() {
-    engine = std::make_unique<Engine>(&clock, options);
-    engine->SetDestination(
-        kDestination,
-        [this] {
-          auto made = std::make_unique<FakeSink>(&broker, &server);
-          sink = made.get();
-          ++sinks;
-          return std::unique_ptr<sink::Sink>(std::move(made));
-        },
-        0);
-    AddLane();
-  }
   DestinationStatus Destination() {
     engine->Destinations(&destinations);
     return destinations.at(0);
   }
 
-  int sinks = 0;
   std::vector<DestinationStatus> destinations;
 };
 
