@@ -117,20 +117,17 @@ std::string InLogHint(const std::vector<FoundEvent>& events, int64 route_id, con
   const bool key_paused = std::any_of(pauses.begin(), pauses.end(), [&](const Pause& pause) {
     return pause.route_id == route_id && pause.aggregate_type == type && pause.aggregate_id == key;
   });
-  const bool held = FindRoutePause(pauses, route_id, server) != nullptr;
+  const auto resumed = [held = FindRoutePause(pauses, route_id, server) != nullptr](const char* before) {
+    return held ? std::string(before) + "outbox.resume() has let route and destination go" : "";
+  };
   std::string then = " when outbox.status() says that it is blocked, outbox.skip() takes it.";
   if (stuck) {
     return std::string(key_paused ? "Its key is paused; leave it so" : "Pause its key with outbox.pause()") +
-           ": the lane comes to it when that trouble is over, if not before" +
-           (held ? ", and outbox.resume() has let route and destination go" : "") + ", and parks it;" + then +
-           " At once, with all of its key: outbox.forget(..., undelivered => true).";
+           ": the lane comes to it when that trouble is over, if not before" + resumed(", and ") + ", and parks it;" +
+           then + " At once, with all of its key: outbox.forget(..., undelivered => true).";
   }
   if (key_paused) {
-    return !held
-               ? "Its key is paused, so it is parked when its lane comes to it;" + then
-               : "Its key is paused, so it is parked when its lane comes to it, once outbox.resume() has let route and "
-                 "destination go;" +
-                     then;
+    return "Its key is paused, so it is parked when its lane comes to it" + resumed(", once ") + ";" + then;
   }
   return paused ? "To give it up, pause its key, too, with outbox.pause(), and resume what is paused;" + then
                 : "It goes by itself. To give it up, pause its key with outbox.pause();" + then;
