@@ -46,6 +46,8 @@ foreach my $kind (sort keys %of)
 		my $id = sql(qq{SELECT outbox.emit('$type', 'k', 'e', '{"n": 1}')});
 		my $more = sql(qq{SELECT outbox.emit('$type', 'l', 'e', '{"n": 2}')});
 		ok(wait_until(sub { sql("SELECT count(*) FROM outbox.lag WHERE route = '$kind' AND inflight > 0") > 0 }, 30), "$type: tried while it is away");
+		# Before it is known to be away, what is in flight is awaited.
+		ok(wait_for_value($node, "SELECT state IN ('open', 'half-open') FROM outbox.destination WHERE server = '$kind'", 't', 30), 'as is known');
 		sql("SELECT outbox.pause($what, reason => 'ticket 4711')");
 		my $after = ++$n;
 		sql(qq{SELECT outbox.emit('other', 'k', 'e', '{"n": $after}')});
