@@ -451,9 +451,7 @@ TEST_F(BreakerTest, ANewSinkStartsClosed) {
   sink->Fail(0, ErrorClass::kConfig);
   Turn();
   EXPECT_STREQ(Destination().state, "open");
-  auto made = std::make_unique<FakeSink>(&broker, &server);
-  sink = made.get();
-  engine->SetDestination(kDestination, fakes::Factory(std::move(made)), clock.now);
+  engine->SetDestination(kDestination, MakeSinks(), clock.now);
   Turn();
   EXPECT_STREQ(Destination().state, "closed");
   EXPECT_EQ(sink->pending.size(), 1u);

@@ -163,9 +163,7 @@ TEST_F(SidesTest, AForkThatTheLogRefusesIsTriedAgainAndNothingGoesBefore) {
 
 TEST_F(SidesTest, ATopicsTroubleWithoutSideLanesBacksTheLaneOff) {
   engine = std::make_unique<Engine>(&clock, options);
-  auto made = std::make_unique<FakeSink>(&broker, &server);
-  sink = made.get();
-  engine->SetDestination(kDestination, fakes::Factory(std::move(made)), 0);
+  engine->SetDestination(kDestination, MakeSinks(), 0);
   ASSERT_TRUE(engine->AddLane(kLane, spec, fakes::Logs(&server, spec), kDestination));
   Emit("b");
   Turn();
