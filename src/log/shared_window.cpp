@@ -109,6 +109,12 @@ void SharedWindows::MakeRoom() {
   }
 }
 
+void SharedWindows::ForgetAhead() {
+  for (SharedLane* lane : lanes_) {
+    lane->ahead_.clear();
+  }
+}
+
 void SharedWindows::Drop(SharedLane* lane) {
   lane->taking_->dropped = true;
   lane->taking_->rows.Free();

@@ -155,6 +155,9 @@ class SharedWindows {
   // stop the others.
   void Break(WindowReading* reading);
 
+  // What was read for lanes that have not opened it is read again: rows were changed, which forget() alone does.
+  void ForgetAhead();
+
   size_t held() const { return budget_.held; }
 
  private:

@@ -1,6 +1,6 @@
 // Figures in shared memory [P]: counters and histograms, by database, by route and destination, by worker. Those who
 // know add to them, with one atomic addition and no lock; readers take no lock either, and may see an event in one
-// figure and not yet in the next. They are written to a file when the server stops in good order, and read at its
+// figure and not yet in the next. They are written to a file when the server stops, in whatever mode, and read at its
 // start; after a crash they begin at zero, and their reset time says so. Exists only when the module is preloaded.
 //
 // Plain code, except where said. The lock guards finding and taking slots only.

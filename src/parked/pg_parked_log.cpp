@@ -31,11 +31,13 @@ void SortUnique(std::vector<uint64_t>* keys) {
 
 }  // namespace
 
-PgParkedLog::PgParkedLog(const LaneId& lane, uint64_t incarnation, DeadLetters* dead, NothingParked* nothing)
+PgParkedLog::PgParkedLog(const LaneId& lane, uint64_t incarnation, DeadLetters* dead, NothingParked* nothing,
+                         const Erasures* erasures)
     : lane_(lane),
       incarnation_(incarnation),
       dead_(dead),
       nothing_(nothing),
+      erasures_(erasures),
       fronts_(std::make_unique<DueFronts>()),
       work_(std::make_unique<DueWork>()) {}
 
@@ -89,6 +91,7 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
     OUTBOX_FAULT_THROW("parked.park.before");
     owner = OwnsLane(me, &block) && InsertParked(me, events);
     if (owner) {
+      erasures_->RefuseErased();
       PromoteHeads(lane_.route_id, block, keys_, NowUnix());
       LockHolders(me, block, keys_, &locked_);
       *next_due = NextDue(me, without_, *fronts_);

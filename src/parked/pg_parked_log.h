@@ -10,6 +10,7 @@
 
 #include "base/lane_id.h"
 #include "parked/dead_letter_count.h"
+#include "parked/erasures.h"
 #include "parked/nothing_parked.h"
 #include "relay/parked_log.h"
 
@@ -21,8 +22,9 @@ struct DueWork;
 class PgParkedLog final : public relay::ParkedLog {
  public:
   // `incarnation`: the worker's, as outbox_internal.lane.owner holds it. `dead` counts what becomes a dead letter here.
-  // `nothing`: of the worker, for all its lanes. Both outlive the log.
-  PgParkedLog(const LaneId& lane, uint64_t incarnation, DeadLetters* dead, NothingParked* nothing);
+  // `nothing` and `erasures`: of the worker, for all its lanes. All outlive the log.
+  PgParkedLog(const LaneId& lane, uint64_t incarnation, DeadLetters* dead, NothingParked* nothing,
+              const Erasures* erasures);
   ~PgParkedLog() override;
   PgParkedLog(const PgParkedLog&) = delete;
   PgParkedLog& operator=(const PgParkedLog&) = delete;
@@ -43,6 +45,7 @@ class PgParkedLog final : public relay::ParkedLog {
   const uint64_t incarnation_;
   DeadLetters* const dead_;
   NothingParked* const nothing_;
+  const Erasures* const erasures_;
   bool loaded_ = false;
   bool found_ = true;                 // the last claim found something: most likely there is more
   std::vector<std::string> without_;  // of the last claim, sorted

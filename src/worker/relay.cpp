@@ -117,8 +117,7 @@ Relay::Relay(const RelayPlace& place)
       publisher_(place, clock_.get()),
       nothing_parked_(place.incarnation),
       engine_(std::make_unique<relay::Engine>(clock_.get(), OptionsFromSettings())),
-      parked_generation_(pg_atomic_read_u64(&place.database_slot->parked_generation)),
-      erasures_(pg_atomic_read_u64(&place.database_slot->erasures)) {}
+      parked_generation_(pg_atomic_read_u64(&place.database_slot->parked_generation)) {}
 
 Relay::~Relay() = default;
 
@@ -326,8 +325,8 @@ bool Relay::Add(const LaneId& id) {
   logs.filter = std::make_shared<relay::LaneFilter>(spec);
   logs.log = std::make_unique<log::PgLaneLog>(id, static_cast<int>(route->second.config.lanes), place_.incarnation,
                                               logs.filter.get(), &windows_);
-  logs.parked =
-      std::make_unique<parked::PgParkedLog>(id, place_.incarnation, publisher_.dead_letters(), &nothing_parked_);
+  logs.parked = std::make_unique<parked::PgParkedLog>(id, place_.incarnation, publisher_.dead_letters(),
+                                                      &nothing_parked_, &erasures_);
   logs.sides = std::make_unique<log::PgSideLog>(id, static_cast<int>(route->second.config.lanes), place_.incarnation);
   logs.figures = FiguresOf(place_.database, id.route_id, destination, config_);
   OwnedLane lane;
@@ -437,14 +436,15 @@ void Relay::PlanWait(int64_t deadline) {
 // Undelivered events were erased, some of which may be in memory, here or in a sink: that can last as long as an
 // outage. The lanes are let go and claimed again, and what is erased is not read again.
 void Relay::PutDown() {
-  const uint64_t erasures = pg_atomic_read_u64(&place_.database_slot->erasures);
-  if (std::exchange(erasures_, erasures) == erasures) {
+  if (!erasures_.TakeNew()) {
     return;
   }
+  windows_.ForgetAhead();
   std::vector<relay::LaneStatus> statuses;
   engine_->Lanes(&statuses);
   for (const relay::LaneStatus& status : statuses) {
-    const bool holds = status.waiting > 0 || std::string_view(status.state) != "idle";
+    // What is due later does not wait.
+    const bool holds = status.waiting > 0 || !status.caught_up || std::string_view(status.state) != "idle";
     if (auto found = lanes_.find({status.id.route_id, status.id.lane});
         holds && found != lanes_.end() && !found->second.leaving) {
       LetGo(found->first, &found->second);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "log/shared_window.h"
+#include "parked/erasures.h"
 #include "parked/nothing_parked.h"
 #include "pg/wait.h"
 #include "relay/engine.h"
@@ -96,6 +97,7 @@ class Relay {
   RelayPublisher publisher_;              // outlives the engine, whose lanes count dead letters in it
   log::SharedWindows windows_;            // the same; they read together
   parked::NothingParked nothing_parked_;  // the same
+  parked::Erasures erasures_;             // the same
   std::unique_ptr<relay::Engine> engine_;
 
   RelayConfig config_;
@@ -104,7 +106,6 @@ class Relay {
   uint64_t generation_ = 0;                              // of the configuration that is loaded; 0: none
   uint64_t config_reads_ = 0;                            // how often it was loaded
   uint64_t parked_generation_ = 0;                       // as of the last turn
-  uint64_t erasures_ = 0;                                // the same
   OwnedLanes lanes_;
   GivenBack given_back_;
   int64_t drop_unused_at_ = relay::kNever;

@@ -59,6 +59,14 @@ foreach my $off (30 * $day, 3652 * $day, -5 * $day)
 	upkeep();
 	cmp_ok(abs(emit()), '<', 90, 'so has the next');
 	ok(wait_idle($node), 'they are delivered');
+	# How long something waits is told by the clock that dated it.
+	psql("SELECT outbox.pause(route => 'r', reason => 'test')");
+	emit();
+	sleep 0.1;
+	is(psql('SELECT extract(epoch FROM delay) BETWEEN 0.05 AND 90 FROM outbox.lag'), 't', 'what waits is as old as it is');
+	is(psql(q(SELECT value BETWEEN 0.05 AND 90 FROM outbox.metrics() WHERE name = 'outbox_oldest_pending_age_seconds')), 't', 'in the figures, too');
+	psql("SELECT outbox.resume(route => 'r')");
+	ok(wait_idle($node), 'it is delivered');
 	Outbox::Clock::set(0);
 	cmp_ok(abs(emit()), '<', 90, 'and one after that');
 	upkeep();

@@ -89,6 +89,13 @@ $node->safe_psql('postgres', q{SELECT outbox.pause(route => 'again', reason => '
 $node->safe_psql('postgres', q{SELECT outbox.emit('order', i % 5, 'created', jsonb_build_object('n', i)) FROM generate_series(1, 100) i});
 $node->safe_psql('postgres', q{SELECT outbox.emit('order', 7, 'late', '{"n": 101}', deliver_at => now() + interval '1 second')});
 is($redis->xlen('orders'), 0, 'nothing is published from tables of another version');
+is($node->safe_psql('postgres', q{SELECT status, hint FROM outbox.doctor() WHERE "check" = 'version'}),
+	'problem|ALTER EXTENSION outbox UPDATE, or restart the server after installing the new library.', 'doctor() says what to do');
+foreach my $view (qw(lag destination dead_letter))
+{
+	my $said = ($node->psql('postgres', "SELECT * FROM outbox.$view"))[2];
+	unlike($said, qr/ERROR(?!.*HINT:  Where outbox.version\(\) shows two versions: ALTER EXTENSION outbox UPDATE)/s, "$view works, or says so, too");
+}
 $node->safe_psql('postgres', q{CREATE ROLE app; SELECT outbox.grant_emit('app'); GRANT EXECUTE ON FUNCTION outbox.wait_until_idle(interval) TO app});
 my $as_app = q{SET ROLE app; BEGIN; INSERT INTO outbox.event (id, aggregate_type, event_type, payload) VALUES ('11111111-2222-3333-4444-555555555555', 'o', 'e', '7');
 	SELECT payload FROM outbox.event WHERE id = '11111111-2222-3333-4444-555555555555'; ROLLBACK};

@@ -84,6 +84,15 @@ bool HasTables(std::span<const char* const> tables) {
   });
 }
 
+void HintAtVersions(void*) {
+  const int code = geterrcode();
+  if (code == ERRCODE_UNDEFINED_TABLE || code == ERRCODE_UNDEFINED_COLUMN || code == ERRCODE_UNDEFINED_FUNCTION) {
+    errhint(
+        "Where outbox.version() shows two versions: ALTER EXTENSION outbox UPDATE, or restart the server after "
+        "installing the new library.");
+  }
+}
+
 std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params, Plan plan) {
   std::vector<Row> rows;
   const char* texts[kMaxParams] = {};

@@ -16,6 +16,7 @@
 #include "admin/operate/parked_rows.h"
 #include "days/day_table_ddl.h"
 #include "log/blank.h"
+#include "parked/erasures.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
@@ -36,7 +37,7 @@ struct Counts {
   int64 kept = 0;                // undelivered, on some route
   std::vector<int64> kept_at;    // created_at of those of the log among them
   int64 given_up = 0;            // undelivered: per event and route; parked events; rows of foreign_event
-  std::vector<int64> erased_at;  // created_at of what was undelivered, and of what was parked since RemoveParked()
+  std::vector<int64> erased_at;  // created_at of what was undelivered: a lane may have it in memory, and park it
   int64 in_hand = 0;             // of these: on routes whose lane may have delivered some
 };
 
@@ -59,6 +60,7 @@ struct Found {
   uint32 block;
   uint16 offset;
   bool undelivered;
+  bool unsent;  // or given up
 };
 
 // What a route has still to send.
@@ -123,7 +125,7 @@ class Forgetter {
         outbox::FormatUuid(event.id, id.data());
         owed->push_back({*pending[i], event.created_at, std::move(id)});
       }
-      found.push_back({event.created_at, event.id, event.table, event.block, event.offset, waits});
+      found.push_back({event.created_at, event.id, event.table, event.block, event.offset, waits, waits || given_up});
     });
     return found;
   }
@@ -272,7 +274,7 @@ void Blank(const std::vector<Found>& rows, const Forgetter& forgetter, Counts* c
       return blanked;
     });
     counts->forgotten += done;
-    if (row.undelivered) {
+    if (row.unsent) {
       counts->erased_at.push_back(row.created_at);
     }
   }
@@ -327,13 +329,14 @@ void EraseDay(int64 since, int64 until, bool undelivered, Forgetter* forgetter, 
     (void)forgetter->FindRows(since, until, &owed);
     counts->in_hand += forgetter->GiveUp(owed);
     counts->given_up += static_cast<int64>(owed.size());
-    for (const Owed& one : owed) {
-      counts->erased_at.push_back(one.created_at);
-    }
     batches->Commit();
   }
   if (LockDay(outbox::days::DayOfMicros(since))) {
+    const size_t before = counts->erased_at.size();
     Blank(forgetter->FindRows(since, until, nullptr), *forgetter, counts);
+    if (undelivered && counts->erased_at.size() > before) {
+      outbox::pg::NoteErasure();
+    }
   }
   batches->Commit();
 }
@@ -353,13 +356,13 @@ void Erase(const AggregateKey& key, bool undelivered, const Cell& reason, Batche
   for (const auto& [since, until] : Forgetter::Days()) {
     EraseDay(since, until, undelivered, &forgetter, batches, counts);
   }
-  if (!counts->erased_at.empty()) {
-    GiveUpParked(TimesLiteral(counts->erased_at), &forgetter, batches,
-                 counts);  // a lane had read it, and parked it since
+  if (undelivered && !counts->erased_at.empty()) {  // a lane had read it, and has parked it since, or is about to
+    Guard(outbox::parked::AwaitParking);
+    GiveUpParked(TimesLiteral(counts->erased_at), &forgetter, batches, counts);
   }
   counts->kept += forgetter.CountBeside(counts->kept_at);
-  if (undelivered) {
-    outbox::pg::NoteErasure();  // in the transaction of the audit's second row, when all is erased
+  if (undelivered && counts->kept > 0) {
+    outbox::pg::NoteErasure();  // it is being sent just now; it is put down, and another call finds it
   }
   WriteAudit("forget", Cell(), Cell(),
              AuditedKey(key)

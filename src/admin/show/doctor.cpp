@@ -60,7 +60,9 @@ Findings LookAtAll() {
     return findings;
   }
   CheckPreload(&findings);
-  CheckVersion(&findings);
+  if (!CheckVersion(&findings)) {
+    return findings;  // the others would look for tables that are not there
+  }
   if (!CheckLocks(&findings)) {
     CheckClock(&findings);
     return findings;

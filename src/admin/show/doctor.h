@@ -38,7 +38,7 @@ bool IsCopy();
 
 // doctor_server.cpp: what concerns the server and this database's processes.
 void CheckPreload(Findings* findings);
-void CheckVersion(Findings* findings);
+bool CheckVersion(Findings* findings);  // false: library and objects are of two versions
 void CheckIdentity(Findings* findings);
 void CheckProcesses(Findings* findings);
 void CheckClock(Findings* findings);

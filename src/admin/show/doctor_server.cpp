@@ -157,17 +157,18 @@ void CheckPreload(Findings* findings) {
   }
 }
 
-void CheckVersion(Findings* findings) {
+bool CheckVersion(Findings* findings) {
   std::vector<Row> rows = RunSql(Access::kRead, "SELECT extversion FROM pg_extension WHERE extname = 'outbox'");
   std::string installed = rows.empty() ? "?" : rows[0][0].value_or("?");
   if (installed == kVersion) {
     findings->Ok("version", "Library and extension have version " + installed + ".");
-  } else {
-    findings->Problem("version",
-                      "The library has version " + std::string(kVersion) + ", the extension " + installed +
-                          "; workers wait until they are equal.",
-                      "ALTER EXTENSION outbox UPDATE, or restart the server after installing the new library.");
+    return true;
   }
+  findings->Problem("version",
+                    "The library has version " + std::string(kVersion) + ", the extension " + installed +
+                        "; workers wait until they are equal.",
+                    "ALTER EXTENSION outbox UPDATE, or restart the server after installing the new library.");
+  return false;
 }
 
 namespace {
@@ -290,7 +291,7 @@ void CheckProcesses(Findings* findings) {
 
 void CheckStandby(Findings* findings) {
   CheckPreload(findings);
-  CheckVersion(findings);
+  (void)CheckVersion(findings);
   findings->Ok("standby", "This is a standby: it publishes nothing until it is promoted, and then goes on by itself.");
 }
 

@@ -18,6 +18,7 @@
 #include "admin/show/samples.h"
 #include "base/version.h"
 #include "metrics/emitted.h"
+#include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/schemas.h"
 #include "pg/settings.h"
@@ -312,6 +313,7 @@ void AddBacklog(const Sources& from, const LogEstimate* log) {
   });
   readable.parked = Guard([] { return LockToLook("parked"); });
   const std::map<int64, RouteWaiting> waiting = WaitingByRoute(from.view.lanes, from.view.standing, *log, readable);
+  const int64 now = Guard([] { return outbox::pg::ClockNow(); });  // what dated the events
   for (const Route& route : from.routes) {
     const auto found = waiting.find(route.id);
     const RouteWaiting of = found == waiting.end() ? RouteWaiting() : found->second;
@@ -321,7 +323,7 @@ void AddBacklog(const Sources& from, const LogEstimate* log) {
     from.samples->Add(kInflight, route.labels, static_cast<double>(of.inflight));
     from.samples->Add(kPending, route.labels, static_cast<double>(of.count));
     from.samples->Add(kEstimated, route.labels, of.more ? 1 : 0);
-    from.samples->Add(kAge, route.labels, of.oldest == 0 ? 0 : Seconds(std::max<int64>(Now() - of.oldest, 0)));
+    from.samples->Add(kAge, route.labels, of.oldest == 0 ? 0 : Seconds(std::max<int64>(now - of.oldest, 0)));
     from.samples->Add(kLanes, route.labels, "state", "owned", of.owned);
     from.samples->Add(kLanes, route.labels, "state", "unowned", of.unowned);
   }

@@ -10,7 +10,9 @@
 #include "admin/lookup/route_lanes.h"
 #include "admin/lookup/route_waiting.h"
 #include "admin/lookup/shared_views.h"
+#include "pg/clock.h"
 #include "pg/entry.h"
+#include "pg/wall.h"
 #include "sink/kind.h"
 
 extern "C" {
@@ -65,15 +67,14 @@ std::vector<Due> DueOf(const LaneRecord& lane, const std::vector<Overdue>& overd
 
 // What waits since: from the log when it was emitted, parked when it was due.
 Cell DelayCell(const Waiting& waiting, const Due& due) {
-  int64 since = waiting.oldest != 0 ? waiting.oldest : waiting.unseen;
-  if (due.since != 0 && (since == 0 || due.since < since)) {
-    since = due.since;
-  }
-  if (since == 0) {
+  const int64 since = waiting.oldest != 0 ? waiting.oldest : waiting.unseen;
+  if (since == 0 && due.since == 0) {
     return Cell();
   }
-  int64 now = GetCurrentTimestamp() + kPgEpochMicros;
-  return std::to_string(std::max<int64>(now - since, 0)) + " microseconds";
+  // Each by the clock that dated it: the server's may have jumped since.
+  const int64 age = since == 0 ? 0 : Guard([] { return outbox::pg::ClockNow(); }) - since;
+  const int64 late = due.since == 0 ? 0 : outbox::pg::BelievedWall() - due.since;
+  return std::to_string(std::max<int64>({age, late, 0})) + " microseconds";
 }
 
 // What its worker says it is doing; a worker's lane is idle as long as it reads nothing, also while parked events of it

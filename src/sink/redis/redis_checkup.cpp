@@ -44,7 +44,9 @@ constexpr Advice kAdvice[] = {
     {"PROTOCOL", "Something else than Redis, or Redis with TLS, listens on that port."},
     {"NOAUTH", kLogin},
     {"WRONGPASS", kLogin},
-    {"AUTH", kLogin},
+    {"AUTH",
+     "That Redis user has no password, or Redis is older than 6 and knows no usernames: take out of the user mapping "
+     "what it does not know (ALTER USER MAPPING ... OPTIONS (DROP password)), or set a password in Redis."},
     {"DENIED", "Redis is in protected mode: it wants a password, or to be told to listen to others."},
     {"DB_INDEX", "Set option db to a database that the server has."},
     {"READONLY", kPrimary},
