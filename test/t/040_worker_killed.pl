@@ -49,9 +49,10 @@ foreach my $round (1 .. 2)
 {
 	$load = load(30);
 	ok(until_flowing(), "events flow before a relay worker is killed, round $round");
+	my $crashes = crash_restarts($node);
 	kill 'KILL', (relay_pids($node))[0];
 	Outbox::Ledger::finish($load, may_fail => 1);
-	ok(server_is_back($node), 'the server is up again');
+	ok(server_is_back($node, $crashes), 'the server is up again');
 }
 $load = load(2);
 ok(Outbox::Ledger::finish($load), 'load after the crashes');

@@ -185,8 +185,6 @@ sub provoke
 	return;
 }
 
-sub restarts { my $log = slurp_file($node->logfile); return scalar(() = $log =~ /terminating any other active server processes/g) }
-
 # One that stays connected; when it is gone, a session has noticed.
 my ($in, $out) = ('', '');
 my $session;
@@ -214,7 +212,7 @@ my $tried = 0;
 foreach my $name (grep { /$only/ } sort keys %$points)
 {
 	my $in_sink = $points->{$name} =~ m{/sink/};
-	my $before = restarts();
+	my $before = crash_restarts($node);
 	forgotten_is_over() if $name =~ /^(?:server_check|rewind)\./;
 	open_session() if $in_sink && !session_lives();
 	Outbox::Faults::arm($name, 'kill');
@@ -226,12 +224,11 @@ foreach my $name (grep { /$only/ } sort keys %$points)
 	}
 	my $hit = is(Outbox::Faults::hits($name), 1, "$name: crashed there");
 	Outbox::Faults::disarm($name);
-	for (1 .. 500) { last if $in_sink || restarts() > $before; sleep 0.02 }
-	server_is_back($node) or BAIL_OUT("$name: the server does not come back");
+	$in_sink || server_is_back($node, $before) or BAIL_OUT("$name: the server does not come back");
 	try_sql('SELECT pg_reload_conf()'); # our processes that crashed again and again are not held back
 	if ($in_sink)
 	{
-		is(restarts(), $before, "$name: the server went on");
+		is(crash_restarts($node), $before, "$name: the server went on");
 		ok(session_lives(), "$name: and no session noticed");
 	}
 	ok(wait_idle($node, 30), "$name: everything is delivered afterwards") or next;

@@ -48,8 +48,9 @@ $redis->command('DEL', qw(had lacks new));
 Outbox::Faults::put('adopt.at_once', 2000);
 Outbox::Faults::put('adopt.rows', 1000);
 Outbox::Faults::arm('adopt.inserted', 'kill 2');
+my $crashes = crash_restarts($copy);
 my ($status) = eval { $copy->psql('copied', 'SELECT outbox.adopt()') };
-ok(server_is_back($copy), 'a call that crashes has done nothing');
+ok(server_is_back($copy, $crashes), 'a call that crashes has done nothing');
 is(sql(q{SELECT (SELECT count(*) FROM outbox_internal.adoption), (SELECT count(*) FROM outbox_internal.foreign_event), (SELECT count(*) FROM outbox_internal.lane WHERE home = outbox_internal.home())}), "0|$events|1", 'everything is as before');
 
 # --- the call does some, and the keeper goes on ---
@@ -67,10 +68,11 @@ ok(wait_until(sub { $redis->xlen('new') == 24 }), 'a route that was made in the 
 is($redis->xlen('had') + $redis->xlen('lacks'), 0, 'those of the dump wait for the whole of it');
 $open->query_safe('COMMIT');
 $open->quit;
+$crashes = crash_restarts($copy);
 Outbox::Faults::arm('adopt.inserted', 'kill 2');
 Outbox::Faults::release('adopt.uncommitted');
 ok(wait_until(sub { Outbox::Faults::hits('adopt.inserted') == 2 }, 60), 'the keeper crashes in the middle of a batch');
-ok(server_is_back($copy), 'with the server');
+ok(server_is_back($copy, $crashes), 'with the server');
 ok(wait_until(sub { adopting() eq 'none' }, 60), 'and goes on');
 emit(25, 36);
 ok(wait_until(sub { $redis->xlen('lacks') >= $events + 37 && $redis->xlen('had') >= 37 && $redis->xlen('new') >= 37 }, 60), 'everything is delivered');

@@ -36,6 +36,7 @@ sub left { my ($wanted) = @_; return grep { Outbox::Faults::hits($_) < $wanted }
 my $later = 0; # scheduled events that a session was told of
 foreach my $round (1, 2)
 {
+	my $crashes = crash_restarts($node);
 	Outbox::Faults::arm($_, 'kill') foreach @points;
 	my $deadline = time + 120;
 	while (time < $deadline && left($round))
@@ -50,7 +51,7 @@ foreach my $round (1, 2)
 	}
 	Outbox::Faults::disarm($_) foreach @points;
 	is(join(' ', left($round)), '', "round $round: all have crashed");
-	ok(server_is_back($node), "round $round: the server is back");
+	ok(server_is_back($node, $crashes), "round $round: the server is back");
 	try_sql('SELECT pg_reload_conf()');
 	ok(wait_idle($node, 60), "round $round: all is delivered");
 	Outbox::Ledger::check($node, "round $round", $redis->column('ledger', 'payload'), duplicates => 1);

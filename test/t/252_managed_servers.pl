@@ -80,7 +80,7 @@ foreach my $blow (qw(own apply own sender))
 	if ($blow eq 'own') { $own->stop('immediate'); $own->start }
 	elsif ($blow eq 'apply') { $own->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_subscription WHERE pid IS NOT NULL}) }
 	else { $managed->safe_psql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_replication}) }
-	ok(server_is_back($own), 'back');
+	ok(wait_for_value($own, 'SELECT true', 't'), 'back');
 	$seen = logged();
 }
 ok(Outbox::Ledger::finish($load), 'no writer noticed');

@@ -54,8 +54,9 @@ cmp_ok(looks(), '>', 3, 'those of three routes have, where something was parked'
 # All is gone again; the next ones come while nobody holds anything.
 ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', 0, 20), 'nothing is parked any more');
 my $due = delay('second', 3);
+my $crashes = crash_restarts($node);
 kill 'KILL', (relay_pids($node))[0];
-server_is_back($node);
+server_is_back($node, $crashes);
 arrived('second', $due);
 
 # An operator's act, in one lane of hundreds. It wakes them all.

@@ -157,9 +157,10 @@ foreach my $round (1 .. 4)
 {
 	my $pid;
 	wait_until(sub { $pid = eval { relay(1) }; return $pid }, 30);
+	my $crashes = crash_restarts($node);
 	kill 'KILL', $pid;
 	wait_until(sub { !kill 0, $pid }, 30);
-	server_is_back($node);
+	server_is_back($node, $crashes);
 	my $began = time;
 	wait_until(sub { defined eval { sql("SET outbox.lone_emit = allow; SELECT count(outbox.emit_text('t', 'k' || k, 'x', 'round $round')) FROM generate_series(1, 128) k") } }, 30);
 	my %keys;

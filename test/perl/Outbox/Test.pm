@@ -18,7 +18,7 @@ use Outbox::Kafka;
 use Outbox::Redis;
 
 our @EXPORT = qw(new_node kafka_route redis_route wait_for_value wait_idle relay_pids sink_pids child_pids
-  rss_kb sql_literal stage_with no_server_crashed emit_counted emit_huge by_key wait_until server_is_back upkeep
+  rss_kb sql_literal stage_with no_server_crashed emit_counted emit_huge by_key wait_until crash_restarts server_is_back upkeep
   value_at_rest);
 
 # A run that is interrupted ends what it has started: see the END blocks.
@@ -149,8 +149,16 @@ sub upkeep
 	return;
 }
 
-# After a crash.
-sub server_is_back { my ($node) = @_; return wait_for_value($node, 'SELECT true', 't') }
+# How often the postmaster has ended all sessions because a process crashed.
+sub crash_restarts { my ($node) = @_; return scalar(() = slurp_file($node->logfile) =~ /terminating any other active server processes/g) }
+
+# After one crash more than there were before it. A client may know of a dead process sooner than the postmaster does, and
+# be answered by the server that is about to go down.
+sub server_is_back
+{
+	my ($node, $crashes) = @_;
+	return wait_until(sub { crash_restarts($node) > $crashes }) && wait_for_value($node, 'SELECT true', 't');
+}
 
 # Emits the texts 'KEY N' for N from..to, in turn under each key, in one transaction.
 sub emit_counted
