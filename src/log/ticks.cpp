@@ -18,6 +18,7 @@ using namespace pg::sql;
 namespace {
 
 constexpr int kTicksRead = 64;
+constexpr uint64_t kManyCommits = 10'000;
 constexpr size_t kSmallWindow = size_t{1} << 20;
 constexpr uint64_t kLeastXids = 250;
 constexpr uint64_t kMostXids = 1'000'000;
@@ -52,6 +53,7 @@ bool TickRecorder::RecordTick(int64_t now_micros) {
   uint64_t commits = slot == nullptr ? 0 : pg_atomic_read_u64(&slot->emitting_commits);
   uint64_t generation = slot == nullptr ? 0 : pg_atomic_read_u64(&slot->config_generation);
   const bool changed = generation != generation_;
+  const bool many = commits - commits_seen_ >= kManyCommits;
   if (commits == commits_seen_ && !changed) {
     return false;
   }
@@ -59,7 +61,7 @@ bool TickRecorder::RecordTick(int64_t now_micros) {
   Snapshot now;
   pg::InTransaction(CurrentMemoryContext, [&] {
     ReadActiveSnapshot(&now);
-    if ((!changed && LowestLaneXmax() >= previous_xmax_) ||
+    if ((!changed && !many && LowestLaneXmax() >= previous_xmax_) ||
         !OidIsValid(days::FindDayTable(days::DayTableKind::kTick, days::DayOfMicros(now_micros)))) {
       return;
     }

@@ -1,4 +1,6 @@
-// Ticks [P behind]: snapshots recorded while a lane lags, so that its backlog is read as many small windows.
+// Ticks [P behind]: snapshots recorded while a lane lags, so that its backlog is read as many small windows; and while
+// much is committed, for whoever reads that again or begins with it later: a window is looked through as a whole before
+// the first of its events can be sent.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +11,9 @@
 namespace outbox::log {
 
 // For the keeper, about once a second: records the current snapshot in outbox_internal.tick if events were committed
-// since the last tick and a lane has not read as far as the log was at the previous call; and after each change of
-// routes, so that it can be told of later events that they came after it (admin/lookup/former_filters.h). Runs its own
-// transaction, throws pg::PgError. Returns true if a tick was recorded.
+// since the last tick and a lane has not read as far as the log was at the previous call, or if many were; and after
+// each change of routes, so that it can be told of later events that they came after it
+// (admin/lookup/former_filters.h). Runs its own transaction, throws pg::PgError. Returns true if a tick was recorded.
 class TickRecorder {
  public:
   bool RecordTick(int64_t now_micros);

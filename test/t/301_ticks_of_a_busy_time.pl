@@ -1,0 +1,44 @@
+# Much is committed while no lane lags, and while there is none: ticks are recorded all the same, one a second at most, so that
+# who begins with it later reads small windows and has its first event soon. Little leaves none.
+use strict;
+use warnings;
+
+use Outbox::Test;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $redis = Outbox::Redis->start;
+my $node = new_node(conf => "outbox.lone_emit = allow\n");
+sub sql { my ($sql) = @_; return $node->safe_psql('postgres', $sql) }
+sub ticks { return sql('SELECT count(*) FROM outbox_internal.tick') }
+sub commits
+{
+	my ($from, $to) = @_;
+	sql("DO \$\$ BEGIN FOR i IN $from .. $to LOOP PERFORM outbox.emit_text('t', 'k' || i % 7, 'counted', i::text); COMMIT; END LOOP; END \$\$");
+	return;
+}
+
+commits(1, 10);
+ok(wait_for_value($node, q{SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'outbox keeper'}, 1), 'there is a keeper, and no route');
+upkeep($node); # it has begun to count
+my $before = ticks();
+commits(11, 3000);
+sleep 3; # the keeper comes round, and must record none
+is(ticks(), $before, 'little is committed: no ticks');
+my $began = time;
+commits(3001, 40_000);
+ok(wait_until(sub { ticks() > $before }, 30), 'much is: they are recorded');
+sleep 2; # no more than one a second: time for those that must not come
+my $recorded = ticks() - $before;
+cmp_ok($recorded, '<=', time - $began + 2, "one a second at most ($recorded)");
+
+redis_route($node, $redis, 'late', topic => q('late'), start => q('earliest'));
+ok(wait_until(sub { $redis->xlen('late') == 40_000 }, 60), 'a route that begins with all of it gets it');
+my (%last, $wrong);
+foreach my $entry (@{ $redis->entries('late') })
+{
+	$wrong++ if $entry->{payload} <= ($last{ $entry->{key} } // 0);
+	$last{ $entry->{key} } = $entry->{payload};
+}
+is($wrong // 0, 0, 'in order');
+done_testing();
