@@ -123,6 +123,12 @@ class RedisTransactionTest : public RedisSinkTest {
     }
     return most;
   }
+  // How many transactions the server has executed.
+  int64_t Executed() {
+    const std::string calls = server_.Command({"INFO", "commandstats"})->str;
+    const size_t at = calls.find("cmdstat_exec:calls=");
+    return at == std::string::npos ? 0 : std::stoll(calls.substr(at + 19));
+  }
   std::vector<TestRecord> Records(const std::string& stream, int count) {
     std::vector<TestRecord> records;
     for (int i = 0; i < count; ++i) {
@@ -201,6 +207,20 @@ TEST_F(RedisTransactionTest, WhatIsRefusedAtExecIsNotWrittenAtAll) {
     ASSERT_TRUE(driver_->UntilResolved()) << change.name;
     EXPECT_EQ(Payloads(change.name), Numbers(100)) << change.name;
   }
+}
+
+// On a loopback, more waits for a segment that does not fit into what Redis lets come at once.
+TEST_F(RedisTransactionTest, NoneIsLargerThanTheServerTakesAtOnce) {
+  BEGIN_OR_SKIP();
+  driver_->Submit(1, 0, {To("warm", "k", "up")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  const int64_t before = Executed();
+  const std::string kilobyte(1024, 'x');
+  driver_->Submit(1, 0, std::vector<TestRecord>(1000, To("s", "k", kilobyte)));
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(server_.Integer({"XLEN", "s"}), 1000);
+  EXPECT_GE(Executed() - before, 6);  // 1.1 MB
+  EXPECT_LE(Executed() - before, 8);
 }
 
 // The one way to a duplicate: all that was in the transaction comes twice, in order, none alone.

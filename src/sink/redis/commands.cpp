@@ -50,9 +50,13 @@ size_t FieldArguments(const Record& record) {
 }
 
 // More than a record takes as arguments of a command.
-size_t RoomFor(const Record& record, const Entry& entry) {
+size_t RoomFor(const Record& record) {
   constexpr size_t kOwnNames = 16;
-  return entry.size + kOwnNames + resp::kBulkRoom * (4 + 2 * record.fields.size());
+  size_t room = kOwnNames + record.key.size() + record.body.size() + resp::kBulkRoom * (4 + 2 * record.fields.size());
+  for (const Field& field : record.fields) {
+    room += field.name.size() + field.value.size();
+  }
+  return room;
 }
 
 }  // namespace
@@ -73,23 +77,30 @@ CommandHead MakeHead(RecordForm form, std::string_view name, std::string_view ma
   return maxlen.empty() ? HeadOf({"XADD", name, "*"}) : HeadOf({"XADD", name, "MAXLEN", "~", maxlen, "*"});
 }
 
-size_t AppendCommands(const Target& target, std::span<const Entry> entries, Record* scratch, resp::Buffer* out) {
+void AppendEntry(const Target& target, const Record& record, resp::Buffer* out) {
   const CommandHead& head = target.head;
-  const size_t head_room = resp::kCountRoom + head.bytes.size();
+  char* at = out->Begin(resp::kCountRoom + head.bytes.size() + RoomFor(record));
+  if (target.form != RecordForm::kList) {
+    const size_t own = target.form == RecordForm::kStream ? FieldArguments(record) : 1;
+    at = resp::PutBytes(head.bytes, resp::PutCount('*', head.arguments + own, at));
+  }
+  out->End(target.form == RecordForm::kStream ? PutFields(record, at) : PutBody(record, at));
+}
+
+size_t AppendCommands(const Target& target, std::span<const Entry> entries, resp::Buffer* out) {
+  const CommandHead& head = target.head;
   const bool list = target.form == RecordForm::kList;
   if (list) {
-    char* at = out->Begin(head_room);
+    char* at = out->Begin(resp::kCountRoom + head.bytes.size());
     out->End(resp::PutBytes(head.bytes, resp::PutCount('*', head.arguments + entries.size(), at)));
   }
-  for (const Entry& entry : entries) {
-    RecordReader reader(entry.packed());
-    reader.Next(scratch);  // it was read once before
-    char* at = out->Begin(head_room + RoomFor(*scratch, entry));
-    if (!list) {
-      const size_t own = target.form == RecordForm::kStream ? FieldArguments(*scratch) : 1;
-      at = resp::PutBytes(head.bytes, resp::PutCount('*', head.arguments + own, at));
+  for (size_t i = 0; i < entries.size();) {
+    const Entry& first = entries[i];
+    size_t size = 0;
+    while (i < entries.size() && entries[i].batch == first.batch && entries[i].offset == first.offset + size) {
+      size += entries[i++].size;
     }
-    out->End(target.form == RecordForm::kStream ? PutFields(*scratch, at) : PutBody(*scratch, at));
+    out->Append(std::string_view(*first.batch).substr(first.offset, size));
   }
   return list ? 1 : entries.size();
 }

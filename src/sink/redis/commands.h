@@ -19,8 +19,10 @@ namespace outbox::sink {
 bool HasContent(const Record& record);
 // `maxlen`: "" for none.
 CommandHead MakeHead(RecordForm form, std::string_view name, std::string_view maxlen);
+// Appends what Entry::batch holds of a record: its command, or, for a list, its value alone.
+void AppendEntry(const Target& target, const Record& record, resp::Buffer* out);
 // Appends the commands that write these entries, in order, and returns how many: one each, or for a list one for all,
-// which is all or nothing. `scratch` is used for the record that is being read.
-size_t AppendCommands(const Target& target, std::span<const Entry> entries, Record* scratch, resp::Buffer* out);
+// which is all or nothing.
+size_t AppendCommands(const Target& target, std::span<const Entry> entries, resp::Buffer* out);
 
 }  // namespace outbox::sink

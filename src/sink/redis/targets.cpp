@@ -22,8 +22,7 @@ Target* Targets::Find(RecordForm form, std::string_view name) {
   return found_ = target.get();
 }
 
-void Targets::Add(RecordForm form, std::string_view name, Entry entry) {
-  Target* target = Find(form, name);
+void Targets::Add(Target* target, Entry entry) {
   target->queue.push_back(std::move(entry));
   if (target->queue.size() == 1) {
     Wake(target);

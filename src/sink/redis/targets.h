@@ -17,16 +17,16 @@
 
 namespace outbox::sink {
 
-// One record that waits, or is on its way. It stays packed in the batch that it came with (record.h) until it is sent.
+// One record that waits, or is on its way, as Redis will read it (commands.h). Those of a batch lie one behind the
+// other.
 struct Entry {
   uint32_t flow = 0;
   uint32_t epoch = 0;
   uint64_t seq = 0;
   std::shared_ptr<const std::string> batch;
-  uint32_t offset = 0;
-  uint32_t size = 0;
-
-  std::string_view packed() const { return std::string_view(*batch).substr(offset, size); }
+  size_t offset = 0;
+  size_t size = 0;
+  uint64_t key_hash = 0;  // of key and flow; 0: no key
 };
 
 // What all commands to a target have in common: the command's name, the target's, and the like.
@@ -50,7 +50,9 @@ class Targets {
   // `maxlen`: what streams are trimmed to, "": never.
   explicit Targets(std::string maxlen) : maxlen_(std::move(maxlen)) {}
 
-  void Add(RecordForm form, std::string_view name, Entry entry);
+  // Of that name; made if there is none. It holds until the next call of Wake() for it, Remove() or Clear().
+  Target* Find(RecordForm form, std::string_view name);
+  void Add(Target* target, Entry entry);
   // Puts entries back that were not done, before all others of the target.
   void PutBack(Target* target, std::vector<Entry> entries);
 
@@ -66,8 +68,6 @@ class Targets {
   void Clear();
 
  private:
-  Target* Find(RecordForm form, std::string_view name);
-
   const std::string maxlen_;
   std::unordered_map<std::string, std::unique_ptr<Target>> targets_;  // by form and name
   std::deque<Target*> ready_;

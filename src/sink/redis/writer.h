@@ -27,6 +27,7 @@
 
 #include "sink/redis/command_pipeline.h"
 #include "sink/redis/record_outcomes.h"
+#include "sink/redis/resp.h"
 #include "sink/redis/targets.h"
 #include "sink/sink.h"
 
@@ -115,7 +116,8 @@ class Writer {
   Parts out_;             // not answered, in order
   size_t bytes_out_ = 0;  // of these
   Error reconnect_;
-  Record scratch_;  // keeps its memory
+  Record scratch_;        // keeps its memory, as the next does
+  resp::Buffer encoded_;  // of the batch that is being submitted
 };
 
 }  // namespace outbox::sink
