@@ -85,6 +85,7 @@ RESET default_transaction_read_only;
 SET client_min_messages = warning;
 SELECT outbox.drop_route('regress pause');
 SELECT count(*) FROM pg_temp.pauses;
+-- and so does a server: there is nothing left to resume
 DROP SERVER regress_pause;
 SELECT outbox.resume(server => 'regress_pause');
 DELETE FROM outbox.audit WHERE action IN ('pause', 'resume');

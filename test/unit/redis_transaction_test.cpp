@@ -288,6 +288,36 @@ TEST_F(RedisTransactionTest, ForbiddenInTheMiddleLosesNoOrder) {
   }
 }
 
+// Where they are refused, that is told; and that they are not any more is found out, with nobody's help.
+TEST_F(RedisTransactionTest, RefusedOnesAreToldAndTriedAgain) {
+  BEGIN_OR_SKIP();
+  server_.SetUser("writer", {"on", ">pw", "~*", "+@all", "-multi"});
+  Connect({{"username", "writer"}, {"password", "pw"}});
+  const auto warned = [&] { return sink_->health().warning.code == "NO_TRANSACTIONS"; };
+  driver_->Submit(1, 0, Records("s", 100));
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_TRUE(driver_->Until(warned));
+  const uint64_t changes = sink_->health().changes;
+  const int64_t connections = Connections();
+  ASSERT_TRUE(driver_->Until([&] { return Connections() > connections; }, 30));  // is it so still?
+  driver_->Submit(1, 0, Records("s", 100));
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_TRUE(warned());
+  EXPECT_EQ(sink_->health().changes, changes);  // told once
+  server_.Command({"ACL", "SETUSER", "writer", "+multi"});
+  EXPECT_TRUE(driver_->Until([&] { return !warned(); }, 30));
+  const int64_t before = Executed();
+  driver_->Submit(1, 0, Records("s", 100));
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_GT(Executed(), before);
+  std::vector<std::string> thrice;
+  for (int i = 0; i < 300; ++i) {
+    thrice.push_back(std::to_string(i % 100));
+  }
+  EXPECT_EQ(Payloads("s"), thrice);
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 300u);
+}
+
 // Streams of another type, and such that may not be written to, among those of one transaction: only these fail.
 TEST_F(RedisTransactionTest, AFewBadStreamsOfManyHoldUpNone) {
   BEGIN_OR_SKIP();

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "admin/common/operation.h"
 #include "admin/common/query.h"
 #include "admin/common/route_audit.h"
 #include "admin/guard/loss.h"
@@ -23,6 +24,7 @@ namespace outbox::admin {
 namespace {
 
 constexpr const char* kOfRoutes[] = {"route", "audit"};
+constexpr const char* kOfPauses[] = {"pause"};
 constexpr const char* kOfRights[] = {"emit_right"};  // not in a database of 0.1
 
 // A role that may not drop the server is told so by the command itself, and nothing of routes.
@@ -40,6 +42,16 @@ void Rename(const char* from, const char* to) {
            .empty()) {
     pg::NoteConfigChange();
     AuditRenamedServer(from, to);
+  }
+  if (!HasTables(kOfPauses)) {
+    return;
+  }
+  // One of that name can only be of a server that is gone.
+  RunSql(Access::kWrite, "DELETE FROM outbox.pause WHERE server = $1::name", {Cell(to)});
+  if (!RunSql(Access::kWrite, "UPDATE outbox.pause SET server = $2::name WHERE server = $1::name RETURNING id",
+              {Cell(from), Cell(to)})
+           .empty()) {
+    pg::NoteConfigChange();
   }
 }
 
@@ -86,6 +98,25 @@ void CheckDropServer(Node* statement) {
   }
 }
 
+bool DropsServers(Node* statement) {
+  const ObjectType type = reinterpret_cast<DropStmt*>(statement)->removeType;
+  return type == OBJECT_FOREIGN_SERVER || type == OBJECT_FDW;
+}
+
+void DropPausesOfServers(Node*) {
+  if (!HasTables(kOfPauses)) {
+    return;
+  }
+  for (const Row& row : RunSql(Access::kWrite,
+                               "DELETE FROM outbox.pause p WHERE p.server IS NOT NULL AND NOT EXISTS "
+                               "(SELECT FROM pg_catalog.pg_foreign_server s WHERE s.srvname = p.server) "
+                               "RETURNING p.server, p.paused_by, p.reason")) {
+    Notice("the pause of destination \"" + row[0].value() + "\" goes with its server",
+           "It was paused by " + row[1].value() + ", because: " + row[2].value());
+    pg::NoteConfigChange();
+  }
+}
+
 bool RenamesServer(Node* statement) {
   return reinterpret_cast<RenameStmt*>(statement)->renameType == OBJECT_FOREIGN_SERVER;
 }
@@ -100,7 +131,7 @@ void RenameRoleInRights(Node*) {
   }
 }
 
-void RenameServerInRoutes(Node* statement) {
+void RenameServer(Node* statement) {
   const auto* rename = reinterpret_cast<RenameStmt*>(statement);
   Rename(strVal(rename->object), rename->newname);
 }

@@ -2,7 +2,8 @@
 //   DROP SERVER of a server that routes use is refused (2BP01), also with CASCADE, which people write to get rid of the
 //   user mappings, and so is DROP OWNED BY its owner (loss_of_objects.h sees it), unless the extension goes as well;
 //   dropping the wrapper or the extension with CASCADE is not, unless events are undelivered (loss.h). ALTER SERVER ...
-//   RENAME renames it in the routes as well. ALTER ROLE ... RENAME renames it in the rights to emit as well.
+//   RENAME renames it in routes and pauses as well, and pauses go with their server. ALTER ROLE ... RENAME renames it
+//   in the rights to emit as well.
 // Whatever gets past that shows as trouble of the lane: the route names a server that is not there.
 #pragma once
 
@@ -12,6 +13,7 @@ namespace outbox::admin {
 
 // Plain.
 bool DropsServer(Node* statement);
+bool DropsServers(Node* statement);  // or what takes them along
 bool RenamesServer(Node* statement);
 bool RenamesRole(Node* statement);
 
@@ -22,7 +24,9 @@ extern const UtilityScope kAuditsServer;
 void CheckDropServer(Node* statement);
 // If routes use it.
 void RefuseServerInUse(const char* server);
-void RenameServerInRoutes(Node* statement);
+void RenameServer(Node* statement);
+// Of those that are not there any more.
+void DropPausesOfServers(Node* statement);
 void RenameRoleInRights(Node* statement);
 
 }  // namespace outbox::admin

@@ -98,7 +98,9 @@ constexpr Watch kWatches[] = {
     {.statement = T_AlterFdwStmt, .before = CheckAlterWrapper},
     // Destinations.
     {.statement = T_DropStmt, .concerns = DropsServer, .before = CheckDropServer},
-    {.statement = T_RenameStmt, .concerns = RenamesServer, .after = RenameServerInRoutes},
+    {.statement = T_DropStmt, .concerns = DropsServers, .after = DropPausesOfServers},
+    {.statement = T_DropOwnedStmt, .after = DropPausesOfServers},
+    {.statement = T_RenameStmt, .concerns = RenamesServer, .after = RenameServer},
     {.statement = T_RenameStmt, .concerns = RenamesRole, .after = RenameRoleInRights},
     {.statement = T_CreateForeignServerStmt, .concerns = HasWorkers, .after = NoteDestination},
     {.statement = T_AlterForeignServerStmt, .concerns = HasWorkers, .after = NoteDestination},

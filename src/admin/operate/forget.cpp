@@ -195,7 +195,7 @@ class Forgetter {
              "GROUP BY p.id, r.id, r.name ORDER BY min(p.created_at), r.id, p.id",
              {Cell(key_.type), Cell(key_.id), Cell(UnixMicrosText(end_)), times})) {
       try {
-        std::vector<ParkedRow> rows = LockParked(row[0], row[1]);
+        std::vector<ParkedRow> rows = LockParked(row[0], row[1], Wanted::kGivenUp);
         outbox::pg::NoteParkedChange();
         Remove(rows, "skipped");
         PromoteKeysOf(rows);

@@ -84,25 +84,30 @@ std::string NotParkedHint(const std::string& id) {
   return "SELECT * FROM outbox.status('" + id + "') tells what became of it; no row: there is no such event.";
 }
 
-// What its worker says is in the way of that lane, or side lane; empty: nothing.
-std::string TroubleOf(int64_t route_id, int lane, int side) {
+// What its worker says of a lane, or side lane.
+struct Told {
+  std::string trouble;    // what is in its way; empty: nothing
+  int64_t in_flight = 0;  // events that it has read and nobody has acknowledged, sent or not
+};
+Told ToldOf(int64_t route_id, int lane, int side) {
   const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
   const OwnedLaneView* view = FindLaneView(views, route_id, lane, side);
-  if (view == nullptr || !view->owned || view->trouble.empty()) {
-    return "";
+  if (view == nullptr || !view->owned) {
+    return {};
   }
-  return std::string(view->trouble.code) + ", " + FromUtf8(view->trouble.message);
+  return {view->trouble.empty() ? "" : std::string(view->trouble.code) + ", " + FromUtf8(view->trouble.message),
+          view->inflight_count};
 }
 
-// The same of the lane that has still to read the event.
-std::string TroubleOfReader(const std::string& route, const FoundEvent& event) {
+// The same of the lane that has still to read the event, or has it in flight.
+Told ToldOfReader(const std::string& route, const FoundEvent& event) {
   for (const LaneRecord& lane : LoadLanes(route, Access::kWrite)) {
     if (lane.spec != nullptr && Takes(lane, event)) {
       const int side = lane.SideOf(FactsOf(event));
-      return TroubleOf(lane.route_id, lane.lane, side < 0 ? 0 : lane.sides[static_cast<size_t>(side)].side);
+      return ToldOf(lane.route_id, lane.lane, side < 0 ? 0 : lane.sides[static_cast<size_t>(side)].side);
     }
   }
-  return "";
+  return {};
 }
 
 // What gives up an event that waits in the log: it is its lane's until a pause of its key has it parked.
@@ -133,7 +138,15 @@ std::string InLogHint(const std::vector<FoundEvent>& events, int64 route_id, con
                 : "It goes by itself. To give it up, pause its key with outbox.pause();" + then;
 }
 
-void RefuseInLog(const std::string& id, const Cell& route) {
+// What is wanted goes by itself.
+std::string SentHint(bool paused, bool stuck) {
+  if (paused) {
+    return "It is sent when what is paused goes on: outbox.resume() with what outbox.pause shows.";
+  }
+  return stuck ? "It is sent by itself when that trouble is over." : "It is sent by itself.";
+}
+
+void RefuseInLog(const std::string& id, const Cell& route, Wanted wanted) {
   std::vector<Row> rows = RunSql(
       Access::kWrite,
       "SELECT s.route, s.state, r.id, r.server FROM outbox.status($1::uuid) s JOIN outbox.route r ON r.name = s.route "
@@ -142,12 +155,21 @@ void RefuseInLog(const std::string& id, const Cell& route) {
   if (!rows.empty()) {
     const Row& row = rows[0];
     const std::vector<FoundEvent> events = FindEvents(Access::kWrite, ParseUuid(id).value());
-    const std::string trouble = events.empty() ? "" : TroubleOfReader(row[0].value(), events[0]);
-    const std::string hint = InLogHint(events, std::strtoll(row[2].value().c_str(), nullptr, 10), row[3].value(),
-                                       row[1] == "paused", !trouble.empty());
+    const Told told = events.empty() ? Told() : ToldOfReader(row[0].value(), events[0]);
+    const bool paused = row[1] == "paused";
+    const bool stuck = !told.trouble.empty();
+    const std::string hint =
+        wanted == Wanted::kSent
+            ? SentHint(paused, stuck)
+            : InLogHint(events, std::strtoll(row[2].value().c_str(), nullptr, 10), row[3].value(), paused, stuck);
+    // Which ones, nobody here knows: its worker does.
+    const std::string read = told.in_flight == 0
+                                 ? ""
+                                 : ", or in its lane, which has read " + std::to_string(told.in_flight) +
+                                       " that are not acknowledged: one that was sent before may arrive";
     throw pg::UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "event " + id + " is not parked",
-                        "On route \"" + row[0].value() + "\" it is " + row[1].value() + ": it waits in the log" +
-                            (trouble.empty() ? "." : ", and its lane is in trouble: " + trouble + "."),
+                        "On route \"" + row[0].value() + "\" it is " + row[1].value() + ": it waits in the log" + read +
+                            (stuck ? ", and its lane is in trouble: " + told.trouble + "." : "."),
                         hint};
   }
 }
@@ -220,7 +242,7 @@ void KeepRoutes(std::vector<std::string> route_ids) {
          {RouteArray(std::move(route_ids))});
 }
 
-std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route) {
+std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route, Wanted wanted) {
   if (!id) {
     throw pg::UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "id must not be null", "",
                         "The views outbox.dead_letter and outbox.blocked_key show the ids of events."};
@@ -235,16 +257,16 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route) {
                                               "ORDER BY p.created_at, p.route_id, p.replay FOR UPDATE OF p",
                                               {LiveIncarnations(), id, KeepRoutesOf(id, route)}, Plan::kByKey));
   if (rows.empty()) {
-    RefuseInLog(*id, route);
+    RefuseInLog(*id, route, wanted);
     throw pg::UserError{ERRCODE_UNDEFINED_OBJECT, "event " + *id + " is not parked",
                         route ? "It is not parked on route \"" + *route + "\"."
-                              : "On no route is it retried, blocked, scheduled or dead.",
+                              : "On no route is it retried, blocked, scheduled, due or dead.",
                         NotParkedHint(*id)};
   }
   for (const ParkedRow& row : rows) {
     if (row.sending) {
       const std::string trouble =
-          TroubleOf(std::strtoll(row.route_id.c_str(), nullptr, 10), std::atoi(row.lane.c_str()), 0);
+          ToldOf(std::strtoll(row.route_id.c_str(), nullptr, 10), std::atoi(row.lane.c_str()), 0).trouble;
       throw pg::UserError{
           ERRCODE_OBJECT_IN_USE, "event " + *id + " is being sent just now",
           "A relay worker has it in hand for route \"" + row.route + "\"" +

@@ -43,9 +43,11 @@ struct ParkedRow {
 // Keeps these routes until the transaction ends. Before any row of theirs is locked.
 void KeepRoutes(std::vector<std::string> route_ids);
 
+// What is wanted of an event, for the hint where it is not parked.
+enum class Wanted { kSent, kGivenUp };
 // Locks the rows of that event, on one route or on all (no route). Throws UserError if there is none (42704), and if
 // one is being sent just now (55006).
-std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route);
+std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route, Wanted wanted);
 
 // The primary key of a dead letter, in (created_at, route_id, id, replay) order.
 struct ParkedKey {

@@ -187,7 +187,7 @@ OUTBOX_FUNCTION(outbox_retry) {
   Cell route = TextArgument(fcinfo, 1);
   Cell reason = CheckReason(TextArgument(fcinfo, 2), false);
   Edit edit = ReadEdit(fcinfo);
-  std::vector<ParkedRow> rows = LockParked(id, route);
+  std::vector<ParkedRow> rows = LockParked(id, route, Wanted::kSent);
   Resolver resolver;
   KeepThoseThatMayGo(&rows);
   for (ParkedRow& row : rows) {

@@ -17,7 +17,7 @@ using outbox::pg::UserError;
 int64 GiveUp(FunctionCallInfo fcinfo, const char* action, const char* outcome, bool only_dead) {
   Cell id = TextArgument(fcinfo, 0);
   Cell reason = CheckReason(TextArgument(fcinfo, 1), true);
-  std::vector<ParkedRow> rows = LockParked(id, TextArgument(fcinfo, 2));
+  std::vector<ParkedRow> rows = LockParked(id, TextArgument(fcinfo, 2), Wanted::kGivenUp);
   if (only_dead) {
     // A replay of it may be parked beside it, and other routes may still be trying.
     ParkedRow first = rows[0];

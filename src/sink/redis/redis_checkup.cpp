@@ -257,7 +257,7 @@ class RedisCheckup {
       }
       const Error error = IsError(reply) ? ReplyError(Text(reply)) : Error();
       if (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND") {
-        Ok("rights", "cannot be tried without writing: MULTI is refused, events go one by one",
+        Ok("rights", "cannot be tried without writing: MULTI is refused, of each key one event is sent at a time",
            "ACL SETUSER ... +multi +exec +discard makes it faster, too.");
       } else if (!error.ok()) {
         Note("rights", error);

@@ -18,7 +18,8 @@ constexpr int64_t kFirstRetry = 100 * kMilli;
 constexpr int64_t kLastRetry = 5 * kSecond;
 constexpr int64_t kIdlePing = 10 * kSecond;
 constexpr int64_t kIdentifyAgain = 3 * kSecond;
-constexpr int64_t kCheckMemoryEvery = 30 * kSecond;  // at how the server's memory is set up
+constexpr int64_t kTransactionsAgain = 10 * kSecond;  // where they are refused: whether they still are
+constexpr int64_t kCheckMemoryEvery = 30 * kSecond;   // at how the server's memory is set up
 
 }  // namespace
 
@@ -80,6 +81,7 @@ void RedisSink::Poll(std::vector<Result>* results) {
   if (state_ != State::kWaiting) {
     CheckDeadlines();
   }
+  NoteSingles();
   if (state_ == State::kReady) {
     writer_.Dispatch();
   }
@@ -183,8 +185,36 @@ void RedisSink::NoteRefused(const char* command, const redisReply& reply) {
   }
 }
 
+// Events still arrive, in order, but several times slower, and nothing else would tell. The right may be given back,
+// which another connection finds out, as the first one did.
+void RedisSink::NoteSingles() {
+  const bool singles = writer_.sends_singles();
+  const bool told = !no_transactions_.ok();
+  if (state_ != State::kReady || (!singles && !told)) {
+    return;
+  }
+  const int64_t now = MonotonicMicros();
+  if (singles && told) {
+    if (now >= transactions_again_at_) {
+      transactions_again_at_ = now + kTransactionsAgain;
+      state_ = State::kLeaving;
+    }
+    return;
+  }
+  no_transactions_ = {};
+  if (singles) {
+    transactions_again_at_ = now + kTransactionsAgain;
+    no_transactions_ = {ErrorClass::kConfig, "NO_TRANSACTIONS",
+                        "the Redis user may not call MULTI, EXEC or DISCARD: of each key one event is sent at a time, "
+                        "which is several times slower; ACL SETUSER ... +multi +exec +discard"};
+  }
+  ShowWarning();
+}
+
 void RedisSink::ShowWarning() {
-  const Error& warning = writer_.writes_streams() && !no_loss_check_.ok() ? no_loss_check_ : eviction_;
+  const Error& warning = writer_.writes_streams() && !no_loss_check_.ok() ? no_loss_check_
+                         : !no_transactions_.ok()                         ? no_transactions_
+                                                                          : eviction_;
   if (warning.message != health_.warning.message) {
     health_.warning = warning;
     ++health_.changes;

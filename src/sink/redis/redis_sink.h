@@ -6,7 +6,8 @@
 // the right one.
 //
 // A server that may throw streams away when its memory is full (maxmemory-policy allkeys-...) is Health::warning
-// EVICTION; one whose user may not ask what the check for lost writes asks is NO_LOSS_CHECK, once there are streams.
+// EVICTION; one whose user may not ask what the check for lost writes asks is NO_LOSS_CHECK, once there are streams;
+// one that refuses transactions is NO_TRANSACTIONS, and is asked again by a connection every ten seconds.
 //
 // Health goes down when the connection is lost or cannot be made, and up when the server has let us in. While it is
 // down records wait for the next attempt, and are aborted when that fails. Options: options.cpp.
@@ -70,6 +71,7 @@ class RedisSink : public Sink {
   void Pump();
   void CheckMemory();
   void NoteRefused(const char* command, const redisReply& reply);
+  void NoteSingles();
   void ShowWarning();
   void CheckDeadlines();
   // The connection is of no use. Nothing if `error` is ok().
@@ -86,6 +88,8 @@ class RedisSink : public Sink {
   Health health_;
   Error eviction_;  // warnings
   Error no_loss_check_;
+  Error no_transactions_;
+  int64_t transactions_again_at_ = 0;  // while that is set
   Pipeline pipeline_;
   ServerInfo server_;  // at the other end, since it was greeted
   Admission admission_;

@@ -57,6 +57,8 @@ class Writer {
   void Clear();
 
   Outcomes* outcomes() { return &outcomes_; }
+  // The server refuses transactions, as far as this connection knows.
+  bool sends_singles() const { return mode_ == Mode::kSingles; }
   // Whether there was ever a record for a stream.
   bool writes_streams() const { return streams_; }
   // Why another server may answer the same name by now: connect again. Not ok() once after such a reply.
