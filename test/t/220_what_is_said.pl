@@ -87,8 +87,8 @@ if ($before == 0)
 }
 
 # --- a Redis user who may not ask ---
-$small->command('ACL', 'SETUSER', 'writer', 'on', '>secret', '~*', '+xadd', '+rpush', '+ping', '+select', '+auth', '+eval', '+evalsha', '+script');
-$small->command('ACL', 'SETUSER', 'asker', 'on', '>secret', '~*', '+xadd', '+rpush', '+ping', '+select', '+auth', '+eval', '+evalsha', '+script', '+info', '+xinfo', '+xrevrange');
+$small->command('ACL', 'SETUSER', 'writer', 'on', '>secret', '~*', '+xadd', '+rpush', '+ping', '+select', '+auth', '+multi', '+exec', '+discard');
+$small->command('ACL', 'SETUSER', 'asker', 'on', '>secret', '~*', '+xadd', '+rpush', '+ping', '+select', '+auth', '+multi', '+exec', '+discard', '+info', '+xinfo', '+xrevrange');
 sql(qq(CREATE SERVER $_ FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '$small->{port}'))) foreach qw(writes asks lists);
 sql(q(CREATE USER MAPPING FOR CURRENT_USER SERVER writes OPTIONS (username 'writer', password 'secret')));
 sql(q(CREATE USER MAPPING FOR CURRENT_USER SERVER lists OPTIONS (username 'writer', password 'secret')));
@@ -108,5 +108,15 @@ $small->command('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes') foreach 1 .
 sql(q(SELECT outbox.emit('order', 'k' || i, 'one', '{}') FROM generate_series(1, 20) i));
 ok(wait_idle($node), 'after new connections');
 is(lines(qr/WARNING:  outbox: destination "\w+" is used, but/), 1, 'it is said once, of two workers');
+
+# --- one who may not use transactions ---
+$small->command('ACL', 'SETUSER', 'asker', '-multi');
+sql(q(SELECT outbox.emit('order', 'k' || i, 'one', '{}') FROM generate_series(1, 20) i)) foreach 1 .. 3;
+ok(wait_idle($node), 'events arrive without transactions, too');
+ok(wait_until(sub { sql($doctor) =~ /warning: Destination "asks" works, but NO_TRANSACTIONS: the Redis user may not call MULTI, EXEC or DISCARD/ }, 20), 'and doctor() says that it is slower')
+	or diag(sql($doctor));
+ok(said(qr/WARNING:  outbox: destination "asks" is used, but the Redis user may not call MULTI/), 'so does the log');
+$small->command('ACL', 'SETUSER', 'asker', '+multi');
+ok(wait_until(sub { sql(q(SELECT outbox.emit('order', 'k1', 'one', '{}'))); return sql($doctor) !~ /NO_TRANSACTIONS/ }, 60), 'until they are allowed again');
 no_server_crashed($node);
 done_testing();

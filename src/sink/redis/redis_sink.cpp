@@ -204,7 +204,7 @@ void RedisSink::NoteSingles() {
   no_transactions_ = {};
   if (singles) {
     transactions_again_at_ = now + kTransactionsAgain;
-    no_transactions_ = {ErrorClass::kConfig, "NO_TRANSACTIONS",
+    no_transactions_ = {ErrorClass::kDestination, "NO_TRANSACTIONS",
                         "the Redis user may not call MULTI, EXEC or DISCARD: of each key one event is sent at a time, "
                         "which is several times slower; ACL SETUSER ... +multi +exec +discard"};
   }
