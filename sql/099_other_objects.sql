@@ -121,11 +121,14 @@ SELECT "check", status FROM outbox.doctor() WHERE status <> 'ok' AND hint NOT LI
 SELECT hint FROM outbox.doctor() WHERE "check" = 'pause';
 ROLLBACK;
 
--- What forget() has erased is not "skipped or discarded", and none of another route's is counted.
+-- What forget() has erased is not "skipped or discarded", and none of another route's is counted. (Whether a lane had it in
+-- hand just then is a matter of the moment, and of t/296.)
 SELECT outbox.emit('one', 'k', 'erased', '{}') AS one \gset
 SELECT outbox.emit('two', 'k', 'erased', '{}') AS two \gset
+\set VERBOSITY terse
 CALL outbox.forget('one', 'k', undelivered => true, dry_run => false);
 CALL outbox.forget('two', 'k', undelivered => true, dry_run => false);
+\set VERBOSITY default
 CALL outbox.replay(ids => ARRAY[:'one', :'two']::uuid[], route => 'one');
 SET client_min_messages = error;
 SET outbox.allow_loss = on;

@@ -12,7 +12,6 @@ use warnings;
 use Outbox::Faults;
 use Outbox::Ledger;
 use Outbox::Test;
-use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 
@@ -224,7 +223,7 @@ foreach my $name (grep { /$only/ } sort keys %$points)
 	}
 	my $hit = is(Outbox::Faults::hits($name), 1, "$name: crashed there");
 	Outbox::Faults::disarm($name);
-	$in_sink || server_is_back($node, $before) or BAIL_OUT("$name: the server does not come back");
+	($in_sink ? wait_for_value($node, 'SELECT true', 't') : server_is_back($node, $before)) or BAIL_OUT("$name: the server does not come back");
 	try_sql('SELECT pg_reload_conf()'); # our processes that crashed again and again are not held back
 	if ($in_sink)
 	{

@@ -8,7 +8,6 @@ use warnings;
 
 use Outbox::Faults;
 use Outbox::Test;
-use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep time);
 

@@ -4,7 +4,6 @@ use strict;
 use warnings;
 
 use Outbox::Test;
-use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $redis = Outbox::Redis->start;

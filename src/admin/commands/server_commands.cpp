@@ -23,8 +23,7 @@ namespace outbox::admin {
 
 namespace {
 
-constexpr const char* kOfRoutes[] = {"route", "audit"};
-constexpr const char* kOfPauses[] = {"pause"};
+constexpr const char* kOfRoutes[] = {"route", "audit", "pause"};
 constexpr const char* kOfRights[] = {"emit_right"};  // not in a database of 0.1
 
 // A role that may not drop the server is told so by the command itself, and nothing of routes.
@@ -36,15 +35,14 @@ bool Owns(const char* server) {
 }
 
 void Rename(const char* from, const char* to) {
-  if (HasTables(kOfRoutes) &&
-      !RunSql(Access::kWrite, "UPDATE outbox.route SET server = $2::name WHERE server = $1::name RETURNING id",
+  if (!HasTables(kOfRoutes)) {
+    return;
+  }
+  if (!RunSql(Access::kWrite, "UPDATE outbox.route SET server = $2::name WHERE server = $1::name RETURNING id",
               {Cell(from), Cell(to)})
            .empty()) {
     pg::NoteConfigChange();
     AuditRenamedServer(from, to);
-  }
-  if (!HasTables(kOfPauses)) {
-    return;
   }
   // One of that name can only be of a server that is gone.
   RunSql(Access::kWrite, "DELETE FROM outbox.pause WHERE server = $1::name", {Cell(to)});
@@ -98,13 +96,13 @@ void CheckDropServer(Node* statement) {
   }
 }
 
-bool DropsServers(Node* statement) {
+bool DropsServerOrWrapper(Node* statement) {
   const ObjectType type = reinterpret_cast<DropStmt*>(statement)->removeType;
   return type == OBJECT_FOREIGN_SERVER || type == OBJECT_FDW;
 }
 
 void DropPausesOfServers(Node*) {
-  if (!HasTables(kOfPauses)) {
+  if (!HasTables(kOfRoutes)) {
     return;
   }
   for (const Row& row : RunSql(Access::kWrite,

@@ -13,7 +13,7 @@ namespace outbox::admin {
 
 // Plain.
 bool DropsServer(Node* statement);
-bool DropsServers(Node* statement);  // or what takes them along
+bool DropsServerOrWrapper(Node* statement);
 bool RenamesServer(Node* statement);
 bool RenamesRole(Node* statement);
 

@@ -42,7 +42,7 @@ bool HasWorkers(Node*) {
 
 bool DropsDestination(Node* statement) {
   const ObjectType type = reinterpret_cast<DropStmt*>(statement)->removeType;
-  return HasWorkers(statement) && (type == OBJECT_EXTENSION || type == OBJECT_FOREIGN_SERVER || type == OBJECT_FDW);
+  return HasWorkers(statement) && (type == OBJECT_EXTENSION || DropsServerOrWrapper(statement));
 }
 
 // A wrapper by another name may be another kind of destination.
@@ -98,7 +98,7 @@ constexpr Watch kWatches[] = {
     {.statement = T_AlterFdwStmt, .before = CheckAlterWrapper},
     // Destinations.
     {.statement = T_DropStmt, .concerns = DropsServer, .before = CheckDropServer},
-    {.statement = T_DropStmt, .concerns = DropsServers, .after = DropPausesOfServers},
+    {.statement = T_DropStmt, .concerns = DropsServerOrWrapper, .after = DropPausesOfServers},
     {.statement = T_DropOwnedStmt, .after = DropPausesOfServers},
     {.statement = T_RenameStmt, .concerns = RenamesServer, .after = RenameServer},
     {.statement = T_RenameStmt, .concerns = RenamesRole, .after = RenameRoleInRights},
