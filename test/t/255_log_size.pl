@@ -16,15 +16,22 @@ sub there { return sql("SELECT to_regclass('outbox_internal.$_[0]') IS NOT NULL"
 sub told { my (undef, $out, $err) = $node->psql('postgres', $_[0]); return ($out, $err) }
 sub lines { my ($pattern) = @_; return scalar(() = slurp_file($node->logfile) =~ /$pattern/g) }
 
-# A day with so many events of 4 MB that do not compress; 0: none.
+# So many events of 4 MB that do not compress, one a second from that moment on.
+sub large
+{
+	my ($table, $from, $events) = @_;
+	return "INSERT INTO outbox_internal.$table (created_at, id, xid, aggregate_type, event_type, payload)
+		  SELECT $from + e * interval '1 s', gen_random_uuid(), pg_current_xact_id(), 't', 'large', string_agg(sha256((e || '/' || i)::bytea), '')
+		  FROM generate_series(1, $events) e, generate_series(1, 131072) i GROUP BY e";
+}
+
+# A day with so many of them; 0: none.
 sub day
 {
 	my ($day, $events) = @_;
 	my $name = 'log_' . $day =~ s/-//gr;
 	sql("CREATE TABLE outbox_internal.$name (LIKE outbox_internal.log); CREATE INDEX ON outbox_internal.$name (xid);
-		INSERT INTO outbox_internal.$name (created_at, id, xid, aggregate_type, event_type, payload)
-		  SELECT timestamptz '$day 12:00+00' + e * interval '1 s', gen_random_uuid(), pg_current_xact_id(), 't', 'large', string_agg(sha256((e || '/' || i)::bytea), '')
-		  FROM generate_series(1, $events) e, generate_series(1, 131072) i GROUP BY e;
+		" . large($name, "timestamptz '$day 12:00+00'", $events) . ";
 		ALTER TABLE outbox_internal.log ATTACH PARTITION outbox_internal.$name FOR VALUES FROM ('$day 00:00+00') TO (timestamptz '$day 00:00+00' + interval '1 day')");
 	return $name;
 }
@@ -131,9 +138,11 @@ limit('0');
 # --- the disk ---
 my $disk = q(SELECT status || ': ' || detail || coalesce(' ' || hint, '') FROM outbox.doctor() WHERE "check" = 'disk');
 like(sql($disk), qr/^ok: The disk has \d+ \w+ free\. How fast the log grows is known ten minutes after its first event\.$/, 'of a new log the pace is not known');
-# Yesterday 4 MB were written, half of which count at noon: pace and room are known.
-my $yesterday = sql(q(SELECT to_char((now() AT TIME ZONE 'UTC')::date - 1, 'YYYY-MM-DD')));
-day($yesterday, 5);
+# Pace and room are known once there is a day before. How much of yesterday counts is a matter of the hour, at midnight nothing
+# of it does: most was written today.
+my ($yesterday, $now) = split /[|]/, sql(q(SELECT to_char((now() AT TIME ZONE 'UTC')::date - 1, 'YYYY-MM-DD'), now()));
+day($yesterday, 1);
+sql(large('log', "timestamptz '$now'", 1));
 Outbox::Faults::put('log.seen', 86400 * 1000000);
 like(sql($disk), qr/^ok: The disk has \d+ \w+ free, and the log grows by \d+ \w+ a day/, 'with a day before it is');
 Outbox::Faults::put('log.disk_free', 1048576);
@@ -144,7 +153,6 @@ Outbox::Faults::put('log.seen', 13 * 60 * 1000000);
 my $young = sql($disk);
 like($young, qr/^warning: The disk has 1024 kB free, and the log grew by \d+ kB in the last 13 minutes: at that pace it is full in (?:a|\d+) minutes?\. So short a time may be one load/,
 	'of a young log it is said how young');
-# How much of yesterday counts is a matter of the hour.
 my ($grown, $left) = $young =~ /grew by (\d+) kB .* full in (a|\d+) minute/;
 cmp_ok(abs(($left eq 'a' ? 1 : $left) - 13 * 1024 / $grown), '<=', 1, "and how long the disk lasts at that pace: $left minutes, at $grown kB in 13");
 Outbox::Faults::put('log.disk_free', 1024 * 1048576);
