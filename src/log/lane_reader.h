@@ -43,7 +43,7 @@ class WindowPass final : public WindowReading {
 
 class LaneReader {
  public:
-  // `memory`: bytes; a quarter of it for events in memory, half for sorting locations. `windows`: nullptr for a lane
+  // `memory`: bytes; see LaneRows, half of it is for sorting locations. `windows`: nullptr for a lane
   // that always reads by itself, else outlives this object.
   LaneReader(const EventFilter* filter, size_t memory, SharedWindows* windows = nullptr);
   ~LaneReader();

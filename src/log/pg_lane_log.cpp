@@ -176,7 +176,7 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
   OUTBOX_FAULT_POINT("window.start");
   repeats_ = repeats_to_ && !position.base.Covers(*repeats_to_);
   if (reader_->open()) {
-    ticks_->Learn(reader_->memory_used(), reader_->large());
+    ticks_->Learn(reader_->looked());
     reader_->Close();
   }
   if (opening.together) {

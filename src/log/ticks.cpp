@@ -18,8 +18,9 @@ using namespace pg::sql;
 namespace {
 
 constexpr int kTicksRead = 64;
-constexpr uint64_t kManyCommits = 10'000;
-constexpr size_t kSmallWindow = size_t{1} << 20;
+constexpr uint64_t kManyCommits = 1'000;
+constexpr uint64_t kFewRows = 8'000;
+constexpr uint64_t kManyRows = 32'000;
 constexpr uint64_t kLeastXids = 250;
 constexpr uint64_t kMostXids = 1'000'000;
 
@@ -48,12 +49,21 @@ uint64_t LowestLaneXmax() {
 
 }  // namespace
 
+bool TickRecorder::IsDue() {
+  pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
+  const uint64_t commits = slot == nullptr ? 0 : pg_atomic_read_u64(&slot->emitting_commits);
+  due_ = due_ || commits - commits_looked_ >= kManyCommits;
+  commits_looked_ = commits;
+  return due_;
+}
+
 bool TickRecorder::RecordTick(int64_t now_micros) {
   pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
   uint64_t commits = slot == nullptr ? 0 : pg_atomic_read_u64(&slot->emitting_commits);
   uint64_t generation = slot == nullptr ? 0 : pg_atomic_read_u64(&slot->config_generation);
   const bool changed = generation != generation_;
-  const bool many = commits - commits_seen_ >= kManyCommits;
+  const bool many = IsDue();
+  due_ = false;
   if (commits == commits_seen_ && !changed) {
     return false;
   }
@@ -71,6 +81,9 @@ bool TickRecorder::RecordTick(int64_t now_micros) {
                                nullptr};
     Datum values[] = {TimestampTzGetDatum(pg::TakeReadings(1) - kPgEpochMicros), SnapshotText(now)};
     RunStatement(&record, values);
+    if (!changed) {
+      pg::CommitWithoutFlush();  // one that a crash takes is missed by nobody
+    }
     OUTBOX_FAULT_POINT("tick.uncommitted");
     recorded = true;
   });
@@ -82,10 +95,10 @@ bool TickRecorder::RecordTick(int64_t now_micros) {
   return recorded;
 }
 
-void TickCursor::Learn(size_t bytes, bool large) {
-  if (large) {
+void TickCursor::Learn(uint64_t rows) {
+  if (rows > kManyRows) {
     xids_ = std::max(kLeastXids, xids_ / 4);
-  } else if (bytes < kSmallWindow) {
+  } else if (rows < kFewRows) {
     xids_ = std::min(kMostXids, xids_ * 2);
   }
 }

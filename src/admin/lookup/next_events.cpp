@@ -60,7 +60,7 @@ Snapshot NextEvents::EndOfNext(Lane* lane) const {
   Snapshot tick;
   bool found = false;
   if (lane->reader.open()) {
-    lane->ticks.Learn(lane->reader.memory_used(), lane->reader.large());
+    lane->ticks.Learn(lane->reader.looked());
   }
   pg::Guard([&] { WithSpiAsOwner(Plan::kIndexOrder, [&] { found = lane->ticks.Next(lane->position.base, &tick); }); });
   return found && now_.Covers(tick) ? tick : now_;
