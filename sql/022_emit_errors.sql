@@ -72,6 +72,8 @@ SELECT r.* FROM unnest(ARRAY['id', 'type', 'aggregate_type', 'content-type', 'cr
 SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', '{}', jsonb_build_object('a', repeat('x', 12288)))$$);
 SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', '{}'::text, '{"a": 1}'::text)$$);
 SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', '{}'::text, 'x'::text)$$);
+SELECT * FROM refused(format($$SELECT outbox.emit('o', 1, 'e', '{}', %L)$$, jsonb_build_object(repeat('é', 20000), 'x')));
+SELECT * FROM refused(format($$SELECT outbox.emit('o', 1, 'e', '{}', %L)$$, jsonb_build_object(repeat('é', 8000), 'x')));
 -- topic
 SELECT r.* FROM unnest(ARRAY['', '.', '..', 'a b', 'a/b', 'ü', repeat('t', 250)]) topic, refused(format($$SELECT outbox.emit('o', 1, 'e', '{}', topic => %L)$$, topic)) r;
 SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', '{}', topic => repeat('t', 249))$$);

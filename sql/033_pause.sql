@@ -65,6 +65,8 @@ SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress pause', aggregate_i
 SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress pause', topic => 't', aggregate_type => 't', aggregate_id => 't', reason => 'x')$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress pause', topic => '', reason => 'x')$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress pause', aggregate_type => '', aggregate_id => '', reason => 'x')$$);
+SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress pause', topic => E'a\nb', reason => 'x')$$);
+SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress pause', topic => repeat('x', 513), reason => 'x')$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.resume('regress pause', topic => '')$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress nothing', reason => 'x')$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.pause(server => 'regress_nothing', reason => 'x')$$);

@@ -116,6 +116,10 @@ CALL outbox.redrive(per_second => 0, dry_run => false);
 CALL outbox.redrive(per_second => -1, dry_run => false);
 CALL outbox.redrive(per_second => 'NaN', dry_run => false);
 CALL outbox.redrive(per_second => 1e-12, dry_run => false);
+-- a time that ends before it begins has nothing in it, which is what nobody means
+CALL outbox.redrive(since => '2026-02-02', until => '2026-02-01');
+\echo :SQLSTATE
+CALL outbox.discard_dead_letters(since => '2026-02-01', until => '2026-02-01', dry_run => false, reason => 'x');
 CALL outbox.discard_dead_letters(dry_run => false);
 \echo :SQLSTATE
 CALL outbox.discard_dead_letters(dry_run => false, reason => '  ');

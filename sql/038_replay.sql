@@ -38,6 +38,8 @@ CALL outbox.replay(since => :'before_all', aggregate_type => 'replay', route => 
 CALL outbox.replay(ids => ARRAY[:'e1', :'e6']::uuid[], route => 'regress from');
 CALL outbox.replay(ids => ARRAY[:'e1', '11111111-2222-4333-8444-000000000007']::uuid[], route => 'regress from');
 CALL outbox.replay(ids => ARRAY['11111111-2222-4333-8444-000000000008']::uuid[], route => 'regress from');
+CALL outbox.replay(ids => ARRAY['11111111-2222-4333-8444-000000000009', '11111111-2222-4333-8444-00000000000a', :'e1']::uuid[], route => 'regress from');
+CALL outbox.replay(ids => ARRAY[:'e1']::uuid[], since => :'half_way', route => 'regress from');
 -- a route that has delivered nothing
 CALL outbox.replay(since => :'before_all', route => 'regress to');
 BEGIN;

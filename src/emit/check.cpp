@@ -15,6 +15,10 @@
 #include "pg/encoding.h"
 #include "pg/settings.h"
 
+extern "C" {
+#include "mb/pg_wchar.h"
+}
+
 namespace outbox::emit {
 
 namespace {
@@ -128,10 +132,13 @@ const char* JsonTypeName(const JsonbValue* value) {
   pg_unreachable();
 }
 
-// For a message: on one line, whatever it holds.
+// For a message: on one line, whatever it holds, and of a long one the beginning.
 const char* Shown(std::string_view name) {
+  constexpr int kMostShown = 100;
   StringInfoData shown;
   initStringInfo(&shown);
+  const size_t size = name.size();
+  name = name.substr(0, static_cast<size_t>(pg_mbcliplen(name.data(), static_cast<int>(size), kMostShown)));
   for (size_t i = 0; i < name.size(); i++) {
     const auto c = static_cast<unsigned char>(name[i]);
     const auto next = static_cast<unsigned char>(i + 1 < name.size() ? name[i + 1] : 0);
@@ -148,6 +155,9 @@ const char* Shown(std::string_view name) {
       appendStringInfoChar(&shown, name[i]);
     }
   }
+  if (name.size() < size) {
+    appendStringInfoString(&shown, "...");
+  }
   return shown.data;
 }
 
@@ -157,9 +167,10 @@ void CheckHeaderName(const JsonbValue* name) {
   if (bad != nullptr) {
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("invalid header name \"%s\"", Shown(text)),
                     errdetail("The header name %s.", bad),
-                    errhint("A name has 1 to 32767 bytes and no control characters. The names id, type, "
-                            "aggregate_type, content-type, content_type, created_at, key, payload and outbox-replay "
-                            "are used on the wire.")));
+                    errhint("A name is not empty, has no control characters, and counts for the %zu bytes that all "
+                            "headers of an event may have. The names id, type, aggregate_type, content-type, "
+                            "content_type, created_at, key, payload and outbox-replay are used on the wire.",
+                            kMaxHeaders)));
   }
 }
 

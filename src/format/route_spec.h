@@ -75,6 +75,8 @@ class RouteSpec final : public EventFilter {
   bool Wants(std::string_view aggregate_type, std::string_view aggregate_id, std::string_view event_type,
              const Uuid& id, std::string_view topic = {}) const override;
   bool WantsTypes(std::string_view aggregate_type, std::string_view event_type) const override;
+  // Whether it wants events of that aggregate type, of whatever event type.
+  bool WantsAggregateType(std::string_view aggregate_type) const { return aggregate_types_.Matches(aggregate_type); }
   Share share() const override { return {lane_, lanes_}; }
 
   const sink::SinkKind& kind() const { return *kind_; }

@@ -1,5 +1,7 @@
 // outbox.pause() and outbox.resume() [P].
 #include "admin/common/operation.h"
+#include "admin/common/text_encoding.h"
+#include "admin/lookup/route_lanes.h"
 #include "admin/lookup/server.h"
 #include "admin/operate/parked_rows.h"
 #include "pg/entry.h"
@@ -82,11 +84,36 @@ Target ReadTarget(FunctionCallInfo fcinfo, bool must_exist) {
   return target;
 }
 
+// A topic that cannot be is refused. A key of which the route wants nothing may be mistyped, or paused before
+// alter_route().
+void CheckAgainstRoute(const Target& target) {
+  if (!target.topic && !target.aggregate_type) {
+    return;
+  }
+  const std::vector<LaneRecord> lanes = LoadLanes(target.route, Access::kWrite);
+  if (lanes.empty() || lanes[0].spec == nullptr) {
+    return;
+  }
+  const outbox::format::RouteSpec& spec = *lanes[0].spec;
+  if (target.topic) {
+    if (const char* bad = spec.kind().bad_topic(Utf8(*target.topic)); bad != nullptr) {
+      throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "there can be no such topic",
+                      std::string("The topic name ") + bad + ".",
+                      "outbox.lag and outbox.status(id) name the topics that events go to."};
+    }
+  } else if (!spec.WantsAggregateType(Utf8(*target.aggregate_type))) {
+    Notice(target.Name() + ": the route wants no events of that aggregate_type",
+           "Nothing is held up by this before outbox.alter_route() has changed that.",
+           "If it was mistyped, outbox.resume() with the same arguments takes it back.");
+  }
+}
+
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_pause) {
   RequireWritable("outbox.pause()");
   Target target = ReadTarget(fcinfo, true);
+  CheckAgainstRoute(target);
   Cell reason = CheckReason(TextArgument(fcinfo, 5), true);
   std::vector<Cell> params = target.Columns();
   params.push_back(reason);

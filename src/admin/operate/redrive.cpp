@@ -33,6 +33,7 @@ struct Selection {
 Selection ReadFilters(FunctionCallInfo fcinfo, TimestampTz started) {
   Selection selection;
   JsonObject given;
+  std::optional<int64> since, until;
   for (size_t i = 0; i < kFilters; i++) {
     Cell value = TextArgument(fcinfo, static_cast<int>(i));
     if (value && value->empty()) {
@@ -42,11 +43,13 @@ Selection ReadFilters(FunctionCallInfo fcinfo, TimestampTz started) {
     given.Add(kFilterNames[i], value);
     if (i == 5 || i == 6) {  // not in the session's style, which need not be readable
       const std::optional<int64> at = TimeArgument(fcinfo, static_cast<int>(i));
+      (i == 5 ? since : until) = at;
       selection.params.push_back(at ? Cell(UnixMicrosText(*at)) : Cell());
     } else {
       selection.params.push_back(i == 0 || i == 3 ? value : LikePattern(value));
     }
   }
+  RequireOrder(since, until);
   selection.params.push_back(TimestampCell(started));
   selection.route = selection.params[0];
   selection.text = given.Text();

@@ -55,10 +55,7 @@ void ReadTimes(ReplayRequest* request, std::optional<int64> since, std::optional
                     "since => '-infinity' takes everything that is still in the log."};
   }
   filter.until = std::min(until.value_or(INT64_MAX), NewestTime() + kPgEpochMicros + 1);
-  if (since && until && *since >= *until) {
-    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "since must be before until",
-                    "It is " + UnixMicrosText(*since) + ", and until is " + UnixMicrosText(*until) + ".", ""};
-  }
+  RequireOrder(since, until);
   if (since && *since >= filter.until) {
     throw UserError{
         ERRCODE_INVALID_PARAMETER_VALUE, "since is in the future",
@@ -193,6 +190,15 @@ void TellPlan(const Replay& replay, bool dry_run) {
            std::to_string(plan.pending) + " not sent yet, " + std::to_string(plan.parked) + " parked, " +
                std::to_string(plan.given_up) + " skipped or discarded.",
            plan.given_up > 0 ? "include_given_up => true sends those that were skipped or discarded, too." : "");
+  }
+  if (plan.unknown_ids > 0) {
+    Notice("not found: " + Count(plan.unknown_ids, "event") + " of those that ids names",
+           "The log has no event of that id" + std::string(replay.request.only_ids ? "" : " in that time") + ".",
+           "outbox.retention says how long days are kept; outbox.status(id) says what is known of one event.");
+  }
+  if (plan.of_others > 0) {
+    Notice("left alone: " + Count(plan.of_others, "event") + " of those that ids names, which route \"" + plan.from +
+           "\" does not want");
   }
   if (plan.forgotten > 0) {
     Notice("left alone: " + Count(plan.forgotten, "event") + " whose content outbox.forget() has erased",

@@ -40,6 +40,7 @@ class Planner {
     plan_->more = false;
     plan_->matched = plan_->first = plan_->last = plan_->bytes = 0;
     plan_->pending = plan_->parked = plan_->given_up = plan_->forgotten = plan_->passed_over = plan_->taken_up = 0;
+    plan_->of_others = 0;
   }
 
  private:
@@ -49,6 +50,7 @@ class Planner {
     }
     switch (from_.FateOf(event)) {
       case RouteEvents::Fate::kNotOurs:
+        plan_->of_others += count_ids_;
         return;
       case RouteEvents::Fate::kPending:
         plan_->pending++;
@@ -193,6 +195,7 @@ void PlanReplay(const ReplayRequest& request, ReplayPlan* plan) {
     planner.Forget();
     planner.Walk(request.filter);
   }
+  plan->unknown_ids = static_cast<int64>(request.ids.size() - planner.seen());
   std::sort(plan->events.begin(), plan->events.end(), Earlier);
 }
 

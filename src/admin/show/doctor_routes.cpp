@@ -184,6 +184,8 @@ void CheckLaneChanges(Findings* findings) {
 
 namespace {
 
+constexpr const char* kForAPerson = "An option, a credential or a right has to be changed.";
+
 // Lanes with the same trouble: one destination that is down is one finding, however many routes go there.
 struct SharedTrouble {
   int64 lanes = 0;
@@ -246,7 +248,7 @@ void CheckLanes(Findings* findings) {
       trouble->what =
           std::string(view->trouble.error_class) + " trouble, " + view->trouble.code + ": " + view->trouble.message;
       const bool topic = std::strcmp(view->trouble.error_class, "topic") == 0;
-      trouble->hint = trouble->person ? "An option or a credential has to be changed."
+      trouble->hint = trouble->person ? kForAPerson
                       : topic         ? kMendTopic + std::string("; it is tried again by itself.")
                       : view->next_try_unix == 0
                           ? "It is being tried again by itself, right now; see outbox.destination."
@@ -300,12 +302,25 @@ void CheckPauses(Findings* findings) {
 
 void CheckDestinations(Findings* findings) {
   // Each worker that uses a destination has a view of it, and may have met another error: one finding, of the worst.
+  // One that is tried this moment, while another worker finds that it works, is told of once that has failed.
+  struct Counted {
+    int workers = 0;
+    int work = 0;  // of these
+  };
+  std::map<std::string, Counted> counted;
+  const std::vector<OwnedDestinationView> views = ReadDestinationViews(MyDatabaseId);
+  for (const OwnedDestinationView& view : views) {
+    Counted& of = counted[NameStr(view.name)];
+    of.workers += view.owned;
+    of.work += view.owned && strcmp(view.state, "closed") == 0;
+  }
   const auto weight = [](const OwnedDestinationView& view) {
     return (view.only_warning ? 0 : 2) + (strcmp(view.trouble.error_class, "config") == 0 ? 1 : 0);
   };
   std::map<std::string, OwnedDestinationView> worst;
-  for (const OwnedDestinationView& view : ReadDestinationViews(MyDatabaseId)) {
-    if (!view.owned || (strcmp(view.state, "closed") == 0 && !view.only_warning) ||
+  for (const OwnedDestinationView& view : views) {
+    if (!view.owned || (strcmp(view.state, "half-open") == 0 && counted[NameStr(view.name)].work > 0) ||
+        (strcmp(view.state, "closed") == 0 && !view.only_warning) ||
         (strcmp(view.state, "paused") == 0 && view.trouble.empty())) {  // of which CheckPauses says so
       continue;
     }
@@ -315,17 +330,22 @@ void CheckDestinations(Findings* findings) {
     }
   }
   for (const auto& [name, view] : worst) {
-    const std::string detail =
-        "Destination \"" + name + "\" " +
-        (view.only_warning ? "works, but " : std::string("gets nothing (") + view.state + "): ") +
-        std::string(view.trouble.code) + ": " + view.trouble.message;
+    const Counted& of = counted[name];
+    const std::string from = of.work == 0 ? ""
+                                          : " from " + std::to_string(of.workers - of.work) + " of " +
+                                                std::to_string(of.workers) + " relay workers";
+    const std::string detail = "Destination \"" + name + "\" " +
+                               (view.only_warning ? "works, but " : "gets nothing" + from + " (" + view.state + "): ") +
+                               std::string(view.trouble.code) + ": " + view.trouble.message;
     if (strcmp(view.trouble.error_class, "config") == 0) {
-      findings->Problem("destination", detail, "An option or a credential has to be changed.");
+      findings->Problem("destination", detail, kForAPerson);
     } else {
       findings->Warn("destination", detail,
                      view.only_warning ? "It goes when its cause has gone and the connection is made anew, as ALTER "
                                          "SERVER does it; what is said of lost events goes after an hour."
-                                       : "It is tried again by itself; outbox.destination says when.");
+                     : strcmp(view.state, "half-open") == 0
+                         ? "It is being tried again by itself, right now."
+                         : "It is tried again by itself; outbox.destination says when.");
     }
   }
 }
