@@ -144,6 +144,24 @@ void SayUnused(const std::string& destination, const std::string& what) {
   });
 }
 
+// `why`: "" where it is not known.
+void SayDeaths(const std::string& destination, int64_t deaths, const std::string& why) {
+  const std::string name = Loggable(destination);
+  const std::string message = Loggable(why.empty() ? why : ": " + why);
+  const char* n = name.c_str();
+  const char* m = message.c_str();
+  const auto count = static_cast<long long>(deaths);
+  pg::Guard([=] {
+    ereport(LOG,
+            (count == 1 ? errmsg("outbox: a sink process of destination \"%s\" ended unasked%s", n, m)
+                        : errmsg("outbox: %lld sink processes of destination \"%s\" ended unasked, one after another%s",
+                                 count, n, m),
+             errdetail("What it had, and had not answered for, is sent again by a new one, in order: some of it may "
+                       "arrive twice, with equal ids."),
+             pg::LogEvent("sink_ended", {{"destination", n}, {"count", psprintf("%lld", count)}})));
+  });
+}
+
 std::string NameTopic(const std::string& route, const std::string& topic) {
   return topic.empty() ? "route \"" + route + "\"" : "topic \"" + topic + "\" of route \"" + route + "\"";
 }
@@ -217,10 +235,35 @@ bool Incidents::End(const Episode& episode) const {
   return episode.said_at != 0 && board_.End(episode.trouble);
 }
 
+// One at once, those of the next minute together; of those in trouble that was said, that line says it. `told`: it was.
+void Incidents::SeeDeaths(const relay::DestinationStatus& status, const std::string& server, bool told, int64_t now) {
+  const auto known = deaths_.find(server);
+  if (status.deaths == (known == deaths_.end() ? 0 : known->second.seen) &&
+      (known == deaths_.end() || known->second.said == known->second.seen)) {
+    return;
+  }
+  Deaths& deaths = deaths_[server];
+  if (status.deaths < deaths.seen) {
+    deaths.seen = deaths.said = 0;  // the destination was let go meanwhile, and counts anew
+  }
+  if (status.deaths != deaths.seen) {
+    deaths.last = status.reason.code.starts_with("SINK_") ? status.reason.message : std::string();
+    deaths.seen = status.deaths;
+  }
+  if (told) {
+    deaths.said = deaths.seen;
+  } else if (deaths.said != deaths.seen && (deaths.said_at == 0 || now - deaths.said_at >= kSayAgain)) {
+    SayDeaths(server, deaths.seen - deaths.said, deaths.last);
+    deaths.said = deaths.seen;
+    deaths.said_at = now;
+  }
+}
+
 void Incidents::SeeDestination(const relay::DestinationStatus& status, const std::string& server, int64_t now) {
   const Error* error = status.reason.ok() ? nullptr : &status.reason;
   const Key key{0, server};
   Episode* episode = Find(key, "destination \"" + server + "\"", error, now);
+  SeeDeaths(status, server, episode != nullptr && episode->said_at != 0, now);
   if (episode == nullptr) {
     return;
   }

@@ -1,10 +1,11 @@
 // What a relay worker writes to the server log about trouble outside of the server [P]: one WARNING when a destination
 // or a topic goes into trouble, one LOG when it works again, with how long that took, one WARNING of what a sink warns
-// of, and one per route and minute for dead letters, with their number. Nothing is repeated while it lasts, unless the
-// error becomes one of another class, which is told within seconds, or has another code, which is told after a minute;
-// each class once a minute at most. Many topics of a route have one line for all of them; what
-// begins soon after such lines is gathered for the next one. If several workers see the same trouble, one of them
-// reports it (trouble_board.h); dead letters are reported by each.
+// of, one LOG per destination and minute for sink processes that ended unasked, and one WARNING per route and minute
+// for dead letters, with their number. Nothing is repeated while it lasts, unless the error becomes one of another
+// class, which is told within seconds, or has another code, which is told after a minute; each class once a minute at
+// most. Many topics of a route have one line for all of them; what begins soon after such lines is gathered for the
+// next one. If several workers see the same trouble, one of them reports it (trouble_board.h); dead letters are
+// reported by each.
 //
 // Errors never hold a secret or a payload (base/status.h). The calls may throw PgError.
 #pragma once
@@ -30,6 +31,8 @@ class Incidents {
   // Call once a turn, with `now` in monotonic microseconds, in this order: every destination and lane that is known,
   // then EndTurn(). What is not named in a turn has gone: of a
   // destination whose trouble was reported, that is the last line.
+  // (Of its sink processes that have ended, too: they are back before there is trouble to speak of, but what they had
+  // is sent again.)
   void SeeDestination(const relay::DestinationStatus& status, const std::string& server, int64_t now);
   // What is to be looked at though the destination is used; ok(): nothing. Said once in the life of a worker.
   void SeeWarning(const Error& warning, const std::string& server, pg::DestinationSlot* slot);
@@ -72,6 +75,14 @@ class Incidents {
     int64_t back_at = 0;
   };
 
+  // Sink processes of this worker.
+  struct Deaths {
+    int64_t seen = 0;
+    int64_t said = 0;
+    int64_t said_at = 0;
+    std::string last;  // how the last one ended
+  };
+
   // Which line is to be written now.
   enum class Line : uint8_t { kNone, kTrouble, kBack };
   Episode* Find(const Key& key, const std::string& what, const Error* error, int64_t now);
@@ -79,12 +90,14 @@ class Incidents {
   static Line See(Episode* episode, const Error* error, int64_t now);
   bool End(const Episode& episode) const;
   static void SayTopics(Topics* topics, int64_t now);
+  void SeeDeaths(const relay::DestinationStatus& status, const std::string& server, bool told, int64_t now);
 
   const TroubleBoard board_;
   Episodes episodes_;
   std::map<int64_t, Topics> topics_;                      // by route
   std::set<std::pair<std::string, std::string>> warned_;  // server and code
   std::map<int64_t, int64_t> dead_said_at_;               // by route
+  std::map<std::string, Deaths> deaths_;                  // by server
 };
 
 }  // namespace outbox::worker
