@@ -37,7 +37,7 @@ namespace {
 constexpr long kBusyMs = 1000;     // between two cycles while events come
 constexpr long kIdleMs = 5000;     // while none come
 constexpr long kChangingMs = 100;  // while a route's number of lanes changes
-constexpr long kTickMs = 100;      // between two looks whether much is committed, while anything is
+constexpr long kTickMs = 100;      // between two looks whether much is committed, in the first second after a cycle
 
 // Microseconds.
 constexpr int64_t kUpkeepEvery = 30'000'000;    // day tables
@@ -52,7 +52,6 @@ struct KeeperState {
   pg::DatabaseSlot* slot = nullptr;
   log::TickRecorder ticks;
   uint64 commits = 0;       // emitting_commits at the last cycle
-  bool flowing = false;     // there were more than at the cycle before
   uint64 generation = 0;    // config_generation at the last cycle
   int64_t next_upkeep = 0;  // MonotonicMicros()
   int64_t complained_at = INT64_MIN / 2;
@@ -258,8 +257,7 @@ void KeepDayTables(MemoryContext context) {
 // One round. Throws PgError.
 void Cycle(MemoryContext context) {
   uint32 requests = pg::DiscoveryRequests(keeper->database);
-  const uint64 commits = pg_atomic_read_u64(&keeper->slot->emitting_commits);
-  keeper->flowing = std::exchange(keeper->commits, commits) != commits;
+  keeper->commits = pg_atomic_read_u64(&keeper->slot->emitting_commits);
   keeper->generation = pg_atomic_read_u64(&keeper->slot->config_generation);
   Steps steps;
   pg::Installation installation = {pg::Presence::kHere, keeper->owner, ""};
@@ -351,7 +349,7 @@ void Rest(uint32 wait_event) {
   const long busy = changing ? kChangingMs : kBusyMs;
   const bool soon = keeper->changes.waiting > 0 || changing || keeper->troubled;
   const long idle = soon ? busy : kIdleMs;
-  bool looks = keeper->flowing && keeper->presence == pg::Presence::kHere;
+  bool looks = keeper->presence == pg::Presence::kHere;
   while (!StopRequested()) {
     const auto passed = static_cast<long>((MonotonicMicros() - start) / 1000);
     if (passed >= idle || pg_atomic_read_u64(&keeper->slot->config_generation) != keeper->generation) {
