@@ -48,7 +48,7 @@ std::optional<int64> TimeArgument(FunctionCallInfo fcinfo, int number) {
 void RequireOrder(std::optional<int64> since, std::optional<int64> until) {
   if (since && until && *since >= *until) {
     throw pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, "since must be before until",
-                    "It is " + UnixMicrosText(*since) + ", and until is " + UnixMicrosText(*until) + ".", ""};
+                        "It is " + UnixMicrosText(*since) + ", and until is " + UnixMicrosText(*until) + ".", ""};
   }
 }
 
