@@ -18,7 +18,8 @@ using namespace pg::sql;
 namespace {
 
 constexpr int kTicksRead = 64;
-constexpr uint64_t kManyCommits = 1'000;
+constexpr uint64_t kManyAtOnce = 1'000;  // commits since the last look
+constexpr uint64_t kManyInAll = 10'000;  // since the last tick
 constexpr uint64_t kFewRows = 8'000;
 constexpr uint64_t kManyRows = 32'000;
 constexpr uint64_t kLeastXids = 250;
@@ -52,7 +53,7 @@ uint64_t LowestLaneXmax() {
 bool TickRecorder::IsDue() {
   pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
   const uint64_t commits = slot == nullptr ? 0 : pg_atomic_read_u64(&slot->emitting_commits);
-  due_ = due_ || commits - commits_looked_ >= kManyCommits;
+  due_ = due_ || commits - commits_looked_ >= kManyAtOnce || commits - commits_seen_ >= kManyInAll;
   commits_looked_ = commits;
   return due_;
 }

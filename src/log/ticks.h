@@ -10,14 +10,14 @@
 namespace outbox::log {
 
 // For the keeper, about once a second: records the current snapshot in outbox_internal.tick if events were committed
-// since the last tick and a lane has not read as far as the log was at the previous call, or if many were just now; and
+// since the last tick and a lane has not read as far as the log was at the previous call, or if many were; and
 // after each change of routes, so that it can be told of later events that they came after it
 // (admin/lookup/former_filters.h). Runs its own transaction, throws pg::PgError. Returns true if a tick was recorded.
 class TickRecorder {
  public:
   bool RecordTick(int64_t now_micros);
-  // Whether so much was committed since the last look, a tenth of a second ago, that the next tick should not wait.
-  // Asks shared memory alone.
+  // Whether so much was committed since the last look, a tenth of a second ago, or since the last tick, that the next
+  // one should not wait. Asks shared memory alone.
   bool IsDue();
 
  private:

@@ -28,8 +28,12 @@ is(ticks(), $before, 'little is committed: no ticks');
 foreach my $step (1 .. 20) { commits(801 + 100 * $step, 900 + 100 * $step); sleep 0.15 }
 sleep 2;
 is(ticks(), $before, 'nor when little comes again and again');
+foreach my $step (1 .. 12) { commits(2101 + 800 * $step, 2900 + 800 * $step); sleep 0.15 }
+ok(wait_until(sub { ticks() > $before }, 10), 'but once it is much in all');
+cmp_ok(ticks() - $before, '<=', 3, 'seldom');
+$before = ticks();
 my $began = time;
-commits(2901, 60_000);
+commits(12_501, 70_000);
 my $took = time - $began;
 sleep 2; # no more than ten a second: time for those that must not come
 my $recorded = ticks() - $before;
@@ -37,7 +41,7 @@ cmp_ok($recorded, '>=', $took * 4, "much is: they are recorded ($recorded in $to
 cmp_ok($recorded, '<=', ($took + 2) * 10, 'ten a second at most');
 
 redis_route($node, $redis, 'late', topic => q('late'), start => q('earliest'));
-ok(wait_until(sub { $redis->xlen('late') == 60_000 }, 60), 'a route that begins with all of it gets it');
+ok(wait_until(sub { $redis->xlen('late') == 70_000 }, 60), 'a route that begins with all of it gets it');
 cmp_ok(sql(q{SELECT value FROM outbox.metrics() WHERE name = 'outbox_windows_opened_total' AND labels ->> 'route' = 'late'}), '>', $recorded / 3, 'in many small windows');
 my (%last, $wrong);
 foreach my $entry (@{ $redis->entries('late') })
