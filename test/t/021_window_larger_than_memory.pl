@@ -15,14 +15,16 @@ my $each = 30_000;
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
-# One transaction of its own, one that rolls back, many small ones, all before the route: one window.
+# One transaction of its own, one that rolls back, many small ones, not so many at once that a tick is recorded, all before the
+# route: one window.
 sql("SELECT count(outbox.emit('t', i % 7, 'one', to_jsonb(i))) FROM generate_series(1, $each) i");
 sql("BEGIN; SELECT count(outbox.emit('t', i % 7, 'none', to_jsonb(i))) FROM generate_series(1, $each) i; ROLLBACK");
 sql("DO \$\$ BEGIN FOR i IN 1 .. $each / 10 LOOP
-	PERFORM outbox.emit('t', j % 7, 'many', to_jsonb(j)) FROM generate_series(1, 10) j; COMMIT; END LOOP; END \$\$");
+	PERFORM outbox.emit('t', j % 7, 'many', to_jsonb(j)) FROM generate_series(1, 10) j; COMMIT; PERFORM pg_sleep(0.2) WHERE i % 400 = 0; END LOOP; END \$\$");
 sql("SELECT outbox.emit('t', 1, 'large', to_jsonb(repeat(md5(i::text), 10000))) FROM generate_series(1, 20) i");
 my $events = 2 * $each + 20;
 is(sql('SELECT count(*) FROM outbox_internal.log'), $events, 'a backlog');
+cmp_ok(sql('SELECT count(*) FROM outbox_internal.tick'), '<=', 1, 'which is one window: the one tick is that of the installation');
 
 # Two orders to rewrite the table in, so that each time every row goes somewhere else.
 my $table = sql("SELECT tableoid::regclass FROM outbox_internal.log LIMIT 1");
