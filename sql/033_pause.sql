@@ -67,6 +67,13 @@ SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress pause', topic => ''
 SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress pause', aggregate_type => '', aggregate_id => '', reason => 'x')$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress pause', topic => E'a\nb', reason => 'x')$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress pause', topic => repeat('x', 513), reason => 'x')$$);
+\pset tuples_only off
+-- names, not patterns; and a topic where the route has one of its own
+SELECT outbox.pause('regress pause', topic => 'a.*', reason => 'x'), outbox.resume('regress pause', topic => 'a.*');
+SELECT outbox.alter_route('regress pause', topic => 'one.topic');
+SELECT outbox.pause('regress pause', topic => 'on.topic', reason => 'x'), outbox.resume('regress pause', topic => 'on.topic');
+SELECT outbox.pause('regress pause', topic => 'one.topic', reason => 'x'), outbox.resume('regress pause', topic => 'one.topic');
+\pset tuples_only on
 SELECT * FROM pg_temp.refused($$SELECT outbox.resume('regress pause', topic => '')$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.pause('regress nothing', reason => 'x')$$);
 SELECT * FROM pg_temp.refused($$SELECT outbox.pause(server => 'regress_nothing', reason => 'x')$$);

@@ -66,7 +66,9 @@ SET client_min_messages = warning;
 CALL outbox.replay(since => '-infinity', route => 'regress operate', per_second => NULL, dry_run => false) \gset
 SELECT :events AS events;
 RESET client_min_messages;
+SET client_min_messages = warning; -- its number depends on what ran before
 SELECT outbox.cancel_replay(:number);
+RESET client_min_messages;
 CALL outbox.seek('regress operate', clock_timestamp(), dry_run => false);
 RESET SESSION AUTHORIZATION;
 -- the session's role is what the audit keeps; SET ROLE does not hide it

@@ -10,14 +10,21 @@
 
 namespace outbox {
 
-// As much of `from` as there is room for, cut between characters of UTF-8, and a zero byte.
+// As much of `from` as there is room for, cut between characters of UTF-8, "..." where it was cut, and a zero byte.
 template <size_t N>
 void SetText(char (&to)[N], std::string_view from) {
-  size_t kept = std::min(from.size(), N - 1);
+  constexpr std::string_view kCut = "...";
+  static_assert(N > kCut.size());
+  const bool cut = from.size() > N - 1;
+  size_t kept = cut ? N - 1 - kCut.size() : from.size();
   while (kept > 0 && kept < from.size() && (static_cast<unsigned char>(from[kept]) & 0xC0) == 0x80) {
     --kept;
   }
   std::memcpy(to, from.data(), kept);
+  if (cut) {
+    std::memcpy(to + kept, kCut.data(), kCut.size());
+    kept += kCut.size();
+  }
   to[kept] = '\0';
 }
 

@@ -235,7 +235,7 @@ bool Incidents::End(const Episode& episode) const {
   return episode.said_at != 0 && board_.End(episode.trouble);
 }
 
-// One at once, those of the next minute together; of those in trouble that was said, that line says it. `told`: it was.
+// One at once, those of the next minute together, and those while trouble is `told` of when that is over.
 void Incidents::SeeDeaths(const relay::DestinationStatus& status, const std::string& server, bool told, int64_t now) {
   const auto known = deaths_.find(server);
   if (status.deaths == (known == deaths_.end() ? 0 : known->second.seen) &&
@@ -250,9 +250,7 @@ void Incidents::SeeDeaths(const relay::DestinationStatus& status, const std::str
     deaths.last = status.reason.code.starts_with("SINK_") ? status.reason.message : std::string();
     deaths.seen = status.deaths;
   }
-  if (told) {
-    deaths.said = deaths.seen;
-  } else if (deaths.said != deaths.seen && (deaths.said_at == 0 || now - deaths.said_at >= kSayAgain)) {
+  if (!told && deaths.said != deaths.seen && (deaths.said_at == 0 || now - deaths.said_at >= kSayAgain)) {
     SayDeaths(server, deaths.seen - deaths.said, deaths.last);
     deaths.said = deaths.seen;
     deaths.said_at = now;

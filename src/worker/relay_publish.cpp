@@ -208,21 +208,21 @@ void RelayPublisher::ShowBarrier(const RelayState& state) {
                pg_atomic_read_u32(&place_.worker_slot->pending) == 0);
 }
 
-// Trouble with tables is the server's own: it is also written to the server log, once a minute.
+// Trouble with tables is the server's own: it is also written to the server log, each code once a minute, however lanes
+// and codes take turns.
 void RelayPublisher::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& status) {
   const int64_t now = clock_->NowMicros();
   const bool lasts = clock_->WallMicros() - status.error_since_unix >= kTroubleLasts;
-  const bool said = complained_code_ == status.error->code && now - complained_at_ < kComplainEvery;
-  if (!lasts || said) {
+  const auto last = complained_.find(status.error->code);
+  if (!lasts || (last != complained_.end() && now - last->second < kComplainEvery)) {
     return;
   }
-  complained_at_ = now;
-  complained_code_ = status.error->code;
+  complained_[status.error->code] = now;
   complained_of_ = status.id;
   complained_route_ = lane.route.name;
   complained_since_ = status.error_since_unix;
   const char* route = lane.route.name.c_str();
-  const char* code = complained_code_.c_str();
+  const char* code = status.error->code.c_str();
   const char* message = status.error->message.c_str();
   const int number = status.id.lane;
   pg::Guard([=] {
@@ -236,7 +236,7 @@ void RelayPublisher::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& 
 
 void RelayPublisher::SayLanesWork() {
   const double seconds = static_cast<double>(clock_->WallMicros() - std::exchange(complained_since_, 0)) / kSecond;
-  complained_at_ = 0;
+  complained_.clear();
   const char* route = complained_route_.c_str();
   const int number = complained_of_.lane;
   pg::Guard([=] {

@@ -89,8 +89,7 @@ class RelayPublisher {
   std::map<LaneId, ShownLane> lanes_;  // and side lanes
   std::map<relay::DestinationId, ShownDestination> destinations_;
   // What the server's log was told of lanes in trouble with their tables; one stands for all.
-  int64_t complained_at_ = 0;  // monotonic microseconds
-  std::string complained_code_;
+  std::map<std::string, int64_t> complained_;  // by code: when it was last said, monotonic microseconds
   LaneId complained_of_;
   std::string complained_route_;
   int64_t complained_since_ = 0;  // Unix microseconds; 0: it was told that they work again

@@ -77,7 +77,18 @@ is(look("'locked', 'other', $patient"), 'rights|f|topic|NOPERM', 'a stream that 
 $redis->command('ACL', 'SETUSER', 'app', '-xadd');
 is(look("'locked', 'app.x', $patient"), 'rights|f|config|NOPERM', 'a command that it may not use');
 $redis->command('ACL', 'SETUSER', 'app', '+xadd', '-multi');
-is(look("'locked', 'app.x', $patient"), 'rights|t||', 'without MULTI it cannot be tried');
+is(look("'locked', 'app.x', $patient"), 'rights|t||', 'without MULTI it may be written to all the same');
+is($redis->command('EXISTS', 'app.x'), 0, 'and nothing was');
+is(look("'locked', 'other', $patient"), 'rights|f|topic|NOPERM', 'but not another stream');
+$redis->command('ACL', 'SETUSER', 'app', '-xadd');
+is(look("'locked', 'app.x', $patient"), 'rights|f|config|NOPERM', 'nor without the command');
+# The hint is followed as it stands.
+$redis->command('ACL', 'SETUSER', 'app', 'resetkeys', '-@all');
+my $hint = sql("SELECT hint FROM outbox.test_server('locked', 'app.x', $patient) WHERE NOT ok");
+my ($rights) = $hint =~ /^ACL SETUSER \.\.\. (.*?) gives/ or diag($hint);
+$redis->command('ACL', 'SETUSER', 'app', split / /, $rights // '');
+is(look("'locked', 'app.x', $patient"), 'rights|t||', 'a user without any right has what its hint asked for');
+like(sql("SELECT string_agg(detail, ' ') FROM outbox.test_server('locked', 'app.x', $patient)"), qr/it may be written to(?!, but)/, 'transactions among it');
 is($redis->command('EXISTS', 'app.x'), 0, 'and is not');
 $redis->command('CONFIG', 'SET', 'requirepass', 'secret');
 delete $redis->{socket};

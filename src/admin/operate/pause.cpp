@@ -101,6 +101,15 @@ void CheckAgainstRoute(const Target& target) {
                       std::string("The topic name ") + bad + ".",
                       "outbox.lag and outbox.status(id) name the topics that events go to."};
     }
+    const std::string& own = spec.topic_text();
+    if (target.topic->find('*') != std::string::npos) {
+      Notice(target.Name() + ": only the topic of exactly that name is paused", "pause() takes names, not patterns.",
+             "Leave the topic out to pause the whole route.");
+    } else if (own.find('{') == std::string::npos && own != Utf8(*target.topic)) {
+      Notice(target.Name() + ": that is not the topic of the route, which is \"" + FromUtf8(own) + "\"",
+             "Only events that were emitted with a topic of their own go elsewhere.",
+             "If it was mistyped, outbox.resume() with the same arguments takes it back.");
+    }
   } else if (!spec.WantsAggregateType(Utf8(*target.aggregate_type))) {
     Notice(target.Name() + ": the route wants no events of that aggregate_type",
            "Nothing is held up by this before outbox.alter_route() has changed that.",

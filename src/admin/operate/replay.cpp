@@ -267,6 +267,15 @@ OUTBOX_FUNCTION(outbox_cancel_replay) {
     Notice("replay " + *number + " is cancelled already");
     PG_RETURN_INT64(0);
   }
+  if (rows[0][0] == "scheduled" &&
+      RunSql(Access::kWrite,
+             "SELECT FROM outbox_internal.parked p WHERE p.replay = $1::bigint AND p.replay <> 0 AND p.state <> 'dead' "
+             "LIMIT 1",
+             {number}, outbox::admin::Plan::kByKey)
+          .empty()) {
+    Notice("replay " + *number + " is over: nothing of it waits any more");
+    PG_RETURN_INT64(0);
+  }
   RunSql(Access::kWrite, "UPDATE outbox.replay SET state = 'cancelled' WHERE number = $1::bigint", {number});
   outbox::pg::NoteParkedChange();
   std::vector<std::string> routes;
