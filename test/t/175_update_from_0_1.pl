@@ -137,7 +137,7 @@ foreach my $view (split /\n/, $node->safe_psql('fresh', q{SELECT c.oid::regclass
 {
 	is(($node->psql('postgres', "SET ROLE oncall; SELECT * FROM $view"))[2], '', "an operator reads $view after it");
 }
-foreach my $call (q{pause('orders', topic => 'none', reason => 'may')}, q{resume('orders', topic => 'none')}, q{status('11111111-2222-3333-4444-555555555555')}, 'doctor()', 'version()')
+foreach my $call (q{pause('orders', topic => 'orders', reason => 'may')}, q{resume('orders', topic => 'orders')}, q{status('11111111-2222-3333-4444-555555555555')}, 'doctor()', 'version()')
 {
 	is(($node->psql('postgres', "SET ROLE oncall; SELECT * FROM outbox.$call"))[2], '', "an operator calls $call after it");
 }
