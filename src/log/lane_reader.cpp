@@ -235,7 +235,6 @@ void LaneReader::Confirm(const EventChunk& chunk) {
     after_ = chunk.events.back().created_at;
   }
   if (state_ == State::kEvents && next_ == take_->rows.events()) {
-    used_ = take_->rows.memory_used();
     take_->rows.Free();
     state_ = State::kDone;
   }

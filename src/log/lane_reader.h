@@ -79,8 +79,6 @@ class LaneReader {
   // Once collected: the position that has to be durable before its events are published, if it was `lsn` so far, for
   // all lanes that read the window.
   uint64_t NarrowDurable(uint64_t lsn);
-  // Whether the window was too large to be held in memory.
-  bool large() const { return state_ == State::kLocations; }
   // Whether Fetch needs no transaction because all events are in memory, or were.
   bool in_memory() const { return state_ > State::kLocations; }
 
@@ -96,11 +94,6 @@ class LaneReader {
       left.since = left.count == 0 ? 0 : std::max(left.since, after_);
     }
     return left;
-  }
-
-  // What the window that was opened last takes.
-  size_t memory_used() const {
-    return state_ == State::kDone ? used_ : take_ != nullptr ? take_->rows.memory_used() : 0;
   }
 
  private:
@@ -122,7 +115,6 @@ class LaneReader {
   int64_t after_ = 0;           // everything up to here was handed out
   bool again_ = false;          // the window has to be collected again
   bool saw_rows_ = false;
-  size_t used_ = 0;
 
   size_t next_ = 0;                   // how many of the rows were handed out
   std::vector<RowLocation> fetched_;  // taken from the sorted ones, and the chunk with them not yet confirmed

@@ -60,10 +60,10 @@ bool TickRecorder::IsDue() {
 
 bool TickRecorder::RecordTick(int64_t now_micros) {
   pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
-  uint64_t commits = slot == nullptr ? 0 : pg_atomic_read_u64(&slot->emitting_commits);
   uint64_t generation = slot == nullptr ? 0 : pg_atomic_read_u64(&slot->config_generation);
   const bool changed = generation != generation_;
   const bool many = IsDue();
+  const uint64_t commits = commits_looked_;
   due_ = false;
   if (commits == commits_seen_ && !changed) {
     return false;

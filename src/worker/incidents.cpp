@@ -237,9 +237,7 @@ bool Incidents::End(const Episode& episode) const {
 
 // One at once, those of the next minute together, and those while trouble is `told` of when that is over.
 void Incidents::SeeDeaths(const relay::DestinationStatus& status, const std::string& server, bool told, int64_t now) {
-  const auto known = deaths_.find(server);
-  if (status.deaths == (known == deaths_.end() ? 0 : known->second.seen) &&
-      (known == deaths_.end() || known->second.said == known->second.seen)) {
+  if (status.deaths == 0 && !deaths_.contains(server)) {
     return;
   }
   Deaths& deaths = deaths_[server];
