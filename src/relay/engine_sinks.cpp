@@ -68,7 +68,9 @@ bool Engine::Impl::CheckHealth(Destination* destination) {
   if (const SinkDeath death = destination->TakeDeath(); death != SinkDeath::kNone) {
     bool under_way = false;
     ForLanesOf(destination, [&](Lane* lane) { under_way |= lane->OnSinkDied(death); });
-    if (!under_way) {  // then no event is to blame; one that cannot even start has a reason that will not go by itself
+    // Then no event is to blame; one that cannot even start has a reason that will not go by itself, if nobody killed
+    // it.
+    if (!under_way) {
       trip({death == SinkDeath::kUnready ? ErrorClass::kConfig : ErrorClass::kDestination,
             health.error.code == "SINK_HUNG" ? "SINK_HUNG" : "SINK_DIED",
             health.error.ok() ? "the sink process ended with nothing to do" : health.error.message});

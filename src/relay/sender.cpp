@@ -202,7 +202,7 @@ void Sender::OnSinkClosed() {
 
 bool Sender::OnSinkDied(SinkUse sink, SinkDeath death) {
   const bool under_way = at_ == sink && (source_->outstanding() > 0 || cut_ != Cut::kNothing);
-  if (under_way && death != SinkDeath::kUnready) {
+  if (under_way && HadRecords(death)) {
     cut_ = std::max(cut_, death == SinkDeath::kKilled ? Cut::kKilled : Cut::kDied);
   }
   return under_way;

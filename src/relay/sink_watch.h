@@ -10,11 +10,16 @@ namespace outbox::relay {
 
 // How its processes ended, those that did since the last look.
 enum class SinkDeath : uint8_t {
-  kNone,     // none has
-  kUnready,  // none of them had seen a record
-  kKilled,   // those that had were killed from outside
+  kNone,           // none has
+  kUnready,        // none of them had seen a record
+  kUnreadyKilled,  // and all of them were killed from outside
+  kKilled,         // those that had seen one were killed from outside
   kDied,
 };
+
+inline bool HadRecords(SinkDeath death) {
+  return death >= SinkDeath::kKilled;
+}
 
 class SinkWatch {
  public:
@@ -25,6 +30,7 @@ class SinkWatch {
     deaths_ = now.deaths;
     unready_ = now.unready_deaths;
     kills_ = now.kills;
+    unready_kills_ = now.unready_kills;
   }
   // Returns true once after it went from down to up (or down and up between two calls).
   bool TakeRecovered(const sink::Health& now) {
@@ -37,8 +43,10 @@ class SinkWatch {
     const uint64_t died = now.deaths - std::exchange(deaths_, now.deaths);
     const uint64_t before = now.unready_deaths - std::exchange(unready_, now.unready_deaths);
     const uint64_t kills = now.kills - std::exchange(kills_, now.kills);
+    const uint64_t unready_kills = now.unready_kills - std::exchange(unready_kills_, now.unready_kills);
     total_deaths_ += died;
     return died == 0                ? SinkDeath::kNone
+           : unready_kills == died  ? SinkDeath::kUnreadyKilled
            : before == died         ? SinkDeath::kUnready
            : before + kills == died ? SinkDeath::kKilled
                                     : SinkDeath::kDied;
@@ -52,6 +60,7 @@ class SinkWatch {
   uint64_t deaths_ = 0;
   uint64_t unready_ = 0;
   uint64_t kills_ = 0;
+  uint64_t unready_kills_ = 0;
   uint64_t total_deaths_ = 0;
 };
 

@@ -291,10 +291,12 @@ void ProcessSink::AwaitExit() {
   const Exit exit = process_.AwaitExit();
   if (exit == Exit::kKnown || exit == Exit::kUnknown) {
     ++health_.deaths;
+    const bool killed = exit == Exit::kKnown && process_.KilledByAnother();
     if (!process_.ready()) {
       ++health_.unready_deaths;
-    } else if (exit == Exit::kKnown && process_.KilledByAnother()) {
-      ++health_.kills;
+      health_.unready_kills += killed ? 1 : 0;
+    } else {
+      health_.kills += killed ? 1 : 0;
     }
     ++health_.changes;
   }

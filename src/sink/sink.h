@@ -57,6 +57,7 @@ struct Health {
   Error warning = {};           // usable, but a person should look ("LOST_WRITES"); stays while it is so
   uint64_t unready_deaths = 0;  // of the deaths, those before the process had looked at any record
   uint64_t kills = 0;           // of the others, those by a SIGKILL from outside: an operator, the OOM killer
+  uint64_t unready_kills = 0;   // of the unready ones, those
 };
 
 // Where delivered records of a flow are at the destination.

@@ -47,6 +47,7 @@ ok(wait_for_value($node, q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 
 @said = trouble(8, $one, $two);
 note($_) foreach @said;
 ok(scalar(grep { /gets nothing \((?:open|half-open)\): SINK_/ } @said), 'of both: that it gets nothing');
+is(scalar(grep { /has to be changed/ } @said), 0, 'that nobody has to change anything, although it was killed before it had started');
 ok(wait_idle($node), 'all is delivered');
 no_server_crashed($node);
 done_testing();

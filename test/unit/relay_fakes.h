@@ -200,7 +200,8 @@ class FakeSink : public sink::Sink {
     }
     ++health_.deaths;
     health_.unready_deaths += unready ? 1 : 0;
-    health_.kills += killed ? 1 : 0;
+    health_.kills += killed && !unready ? 1 : 0;
+    health_.unready_kills += killed && unready ? 1 : 0;
     SetUp(false);
     health_.error.code = "SINK_DIED";
     if (back) {

@@ -131,6 +131,16 @@ TEST_F(PoisonSearchTest, AProcessThatDiesBeforeItHasStartedIsTroubleOfTheConfigu
   EXPECT_EQ(status.reason.code, "SINK_DIED");
 }
 
+TEST_F(PoisonSearchTest, AProcessThatIsKilledBeforeItHasStartedIsNot) {
+  Turn();
+  sink->Die(false, true, true);
+  Turn();
+  DestinationStatus status;
+  Destination(&status);
+  EXPECT_EQ(status.reason.error_class, ErrorClass::kDestination);
+  EXPECT_EQ(status.reason.code, "SINK_DIED");
+}
+
 TEST_F(PoisonSearchTest, ThatItDiesWhateverIsSentCostsOneEventAtMost) {
   for (int i = 0; i < 20; ++i) {
     server.EmitCommitted("k" + std::to_string(i));

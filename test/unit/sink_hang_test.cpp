@@ -81,12 +81,16 @@ TEST_F(ProcessSinkTest, AProcessThatWasWellForAWhileComesBackQuickly) {
 }
 
 TEST_F(ProcessSinkTest, ItTellsWhetherItDiedBeforeItCouldLookAtAnything) {
-  ProcessSink crashes(executable_, Mode("crash"));
-  Driver driver(&crashes);
-  driver.Submit(1, 0, Some(3));
-  ASSERT_TRUE(driver.UntilResolved());
-  EXPECT_EQ(crashes.health().deaths, 1u);
-  EXPECT_EQ(crashes.health().unready_deaths, 1u);
+  for (const char* mode : {"crash", "crash by SIGKILL"}) {
+    ProcessSink crashes(executable_, Mode(mode));
+    Driver driver(&crashes);
+    driver.Submit(1, 0, Some(3));
+    ASSERT_TRUE(driver.UntilResolved());
+    EXPECT_EQ(crashes.health().deaths, 1u);
+    EXPECT_EQ(crashes.health().unready_deaths, 1u);
+    EXPECT_EQ(crashes.health().kills, 0u);
+    EXPECT_EQ(crashes.health().unready_kills, strcmp(mode, "crash") == 0 ? 0u : 1u);
+  }
   ProcessSink dies(executable_, Mode("die"));
   Driver other(&dies);
   other.Submit(1, 0, Some(3));  // in one read with the configuration, perhaps

@@ -169,6 +169,9 @@ Status MakeFake(const SinkConfig& config, std::unique_ptr<Sink>* sink) {
     return Status(ErrorClass::kConfig, "BAD_OPTION", "no such thing");
   }
   if (mode == "crash") {
+    _exit(7);
+  }
+  if (mode == "crash by SIGKILL") {
     kill(getpid(), SIGKILL);
   }
   if (mode == "late") {
