@@ -111,6 +111,8 @@ CALL outbox.redrive(batch => 100001, dry_run => false);
 CALL outbox.redrive(batch => NULL, dry_run => false);
 CALL outbox.redrive(dry_run => NULL);
 \echo :SQLSTATE
+CALL outbox.redrive(since => 'infinity');
+CALL outbox.redrive(until => '-infinity');
 CALL outbox.redrive(per_second => 0, dry_run => false);
 \echo :SQLSTATE
 CALL outbox.redrive(per_second => -1, dry_run => false);

@@ -121,9 +121,10 @@ CALL outbox.replay(route => 'regress from');
 CALL outbox.replay(number => 999999999);
 \echo :SQLSTATE
 SELECT max(number) AS cancelled FROM outbox.replay \gset
+\set VERBOSITY terse
+CALL outbox.replay(number => :cancelled, route => 'regress from');
 \set VERBOSITY sqlstate
 CALL outbox.replay(number => :cancelled, dry_run => false);
-CALL outbox.replay(number => :cancelled, route => 'regress from');
 CALL outbox.replay(since => now() + interval '1 day', route => 'regress from');
 \set VERBOSITY default
 CALL outbox.replay(since => now(), route => 'regress nothing');
@@ -131,6 +132,8 @@ CALL outbox.replay(since => now(), route => 'regress nothing');
 CALL outbox.replay(since => now(), route => 'regress from', to_route => 'regress nothing');
 CALL outbox.replay(since => '2026-02-01', until => '2026-02-01', route => 'regress from');
 \echo :SQLSTATE
+CALL outbox.replay(since => 'infinity', route => 'regress from');
+CALL outbox.replay(since => '-infinity', until => '-infinity', route => 'regress from');
 CALL outbox.replay(ids => '{}', route => 'regress from');
 CALL outbox.replay(ids => '{NULL}', route => 'regress from');
 \echo :SQLSTATE

@@ -105,10 +105,8 @@ void SayTrouble(const Subject& about, const std::string& what, const std::string
   });
 }
 
-// `what` with its verb, as above. `outages`: how many were taken together, in `total` microseconds; `code`: of the
-// error.
-void SayBack(const Subject& about, const std::string& what, const std::string& code, int64_t micros, int outages,
-             int64_t total) {
+// `what` with its verb, as above.
+void SayBack(const Subject& about, const std::string& what, const PastTrouble& over, int64_t now) {
   const char* event = about.destination.empty() ? "topic_works" : "destination_works";
   const Subject fields = Loggable(about);
   const char* destination = fields.destination.c_str();
@@ -116,19 +114,24 @@ void SayBack(const Subject& about, const std::string& what, const std::string& c
   const char* topic = fields.topic.c_str();
   const std::string subject = Loggable(what);
   const char* s = subject.c_str();
-  const double seconds = static_cast<double>(micros) / kSecond;
-  const double all = static_cast<double>(total) / kSecond;
-  const bool doubted = code == kLostWrites;
+  const double seconds = static_cast<double>(over.lasted) / kSecond;
+  const double works = static_cast<double>(now - over.ended) / kSecond;
+  const double all = static_cast<double>(over.total) / kSecond;
+  const int outages = over.outages;
+  const bool doubted = over.code == kLostWrites;
   pg::Guard([=] {
-    ereport(LOG, (errmsg("outbox: %s again after %.1f s", s, seconds),
-                  doubted ? errdetail("Each lane that it has lost something of says so in a line of its own.")
-                  : outages > 1
-                      ? errdetail("It was in trouble %d times within %.1f s; this is the last of them.", outages, all)
-                      : 0,
-                  pg::LogEvent(event, {{"destination", destination},
-                                       {"route", route},
-                                       {"topic", topic},
-                                       {"seconds", psprintf("%.1f", seconds)}})));
+    ereport(LOG,
+            (errmsg("outbox: %s again after %.1f s", s, seconds),
+             doubted ? errdetail("Each lane that it has lost something of says so in a line of its own.")
+             : outages > 1
+                 ? errdetail("It was in trouble %d times within %.1f s; this is the last of them, and ended %.1f s "
+                             "before this line.",
+                             outages, all, works)
+                 : errdetail("Its trouble ended %.1f s before this line.", works),
+             pg::LogEvent(event, {{"destination", destination},
+                                  {"route", route},
+                                  {"topic", topic},
+                                  {"seconds", psprintf("%.1f", seconds)}})));
   });
 }
 
@@ -230,6 +233,11 @@ Incidents::Episode* Incidents::Find(const Key& key, const std::string& what, con
   return found == episodes_.end() ? nullptr : &found->second;
 }
 
+PastTrouble Incidents::PastOf(const Episode& episode) {
+  return {episode.code, episode.good_since - episode.again, episode.good_since, episode.outages,
+          episode.good_since - episode.began};
+}
+
 // It is over for this worker: whether that is to be said.
 bool Incidents::End(const Episode& episode) const {
   return episode.said_at != 0 && board_.End(episode.trouble);
@@ -272,8 +280,7 @@ void Incidents::SeeDestination(const relay::DestinationStatus& status, const std
       break;
     case Line::kBack:
       if (End(*episode)) {
-        SayBack({.destination = server}, episode->what + " works", episode->code, episode->good_since - episode->again,
-                episode->outages, episode->good_since - episode->began);
+        SayBack({.destination = server}, episode->what + " works", PastOf(*episode), now);
       }
       episodes_.erase(key);
       break;
@@ -337,17 +344,18 @@ void Incidents::SayTopics(Topics* topics, int64_t now) {
   if (!topics->back.empty() && topics->trouble.empty() && (topics->back_at == 0 || now - topics->back_at >= kGather)) {
     const std::vector<Topics::Line> lines = std::exchange(topics->back, {});
     topics->back_at = now;
-    int64_t longest = 0;
+    PastTrouble all;
     for (const Topics::Line& line : lines) {
-      const Episode& over = line.episode;
-      longest = std::max(longest, over.good_since - over.again);
+      const PastTrouble& over = line.over;
+      all.lasted = std::max(all.lasted, over.lasted);
+      all.ended = std::max(all.ended, over.ended);
       if (lines.size() <= kFewTopics) {
-        SayBack({.route = topics->route, .topic = line.topic}, NameTopic(topics->route, line.topic) + " works",
-                over.code, over.good_since - over.again, over.outages, over.good_since - over.began);
+        SayBack({.route = topics->route, .topic = line.topic}, NameTopic(topics->route, line.topic) + " works", over,
+                now);
       }
     }
     if (lines.size() > kFewTopics) {
-      SayBack({.route = topics->route}, NameMany(topics->route, lines) + " work", "", longest, 1, longest);
+      SayBack({.route = topics->route}, NameMany(topics->route, lines) + " work", all, now);
     }
   }
 }
@@ -370,7 +378,7 @@ void Incidents::EndTurn(int64_t now) {
     if (over && End(episode)) {
       Topics& topics = topics_[entry->first.first];  // may be a new one: it is let go between two lines
       topics.route = episode.what;
-      topics.back.push_back({entry->first.second, {}, episode});
+      topics.back.push_back({entry->first.second, {}, PastOf(episode)});
     }
     entry = over ? episodes_.erase(entry) : std::next(entry);
   }

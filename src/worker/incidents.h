@@ -1,11 +1,11 @@
 // What a relay worker writes to the server log about trouble outside of the server [P]: one WARNING when a destination
-// or a topic goes into trouble, one LOG when it works again, with how long that took, one WARNING of what a sink warns
-// of, one LOG per destination and minute for sink processes that ended unasked, and one WARNING per route and minute
-// for dead letters, with their number. Nothing is repeated while it lasts, unless the error becomes one of another
-// class, which is told within seconds, or has another code, which is told after a minute; each class once a minute at
-// most. Many topics of a route have one line for all of them; what begins soon after such lines is gathered for the
-// next one. If several workers see the same trouble, one of them reports it (trouble_board.h); dead letters are
-// reported by each.
+// or a topic goes into trouble, one LOG when it has worked again for some seconds, with how long its trouble lasted and
+// how long it is over, one WARNING of what a sink warns of, one LOG per destination and minute for sink processes that
+// ended unasked, and one WARNING per route and minute for dead letters, with their number. Nothing is repeated while it
+// lasts, unless the error becomes one of another class, which is told within seconds, or has another code, which is
+// told after a minute; each class once a minute at most. Many topics of a route have one line for all of them; what
+// begins soon after such lines is gathered for the next one. If several workers see the same trouble, one of them
+// reports it (trouble_board.h); dead letters are reported by each.
 //
 // Errors never hold a secret or a payload (base/status.h). The calls may throw PgError.
 #pragma once
@@ -23,6 +23,15 @@
 #include "worker/trouble_board.h"
 
 namespace outbox::worker {
+
+// Trouble that is over. Microseconds, monotonic.
+struct PastTrouble {
+  std::string code = {};  // of its error, as said
+  int64_t lasted = 0;     // of several outages the last
+  int64_t ended = 0;      // when; it is said some seconds later
+  int outages = 1;
+  int64_t total = 0;  // that they took, from the first to the last
+};
 
 class Incidents {
  public:
@@ -66,8 +75,8 @@ class Incidents {
     std::string route;
     struct Line {
       std::string topic;
-      Error error;      // of trouble
-      Episode episode;  // of its end
+      Error error;       // of trouble
+      PastTrouble over;  // of its end
     };
     std::vector<Line> trouble;
     std::vector<Line> back;
@@ -89,6 +98,7 @@ class Incidents {
   static bool IsNews(const Episode& episode, const Error& error, int64_t now);
   static Line See(Episode* episode, const Error* error, int64_t now);
   bool End(const Episode& episode) const;
+  static PastTrouble PastOf(const Episode& episode);
   static void SayTopics(Topics* topics, int64_t now);
   void SeeDeaths(const relay::DestinationStatus& status, const std::string& server, bool told, int64_t now);
 

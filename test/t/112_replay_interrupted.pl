@@ -73,6 +73,12 @@ sql("SELECT pg_cancel_backend($pid)");
 ok(wait_for_value($node, "SELECT wait_event_type FROM pg_stat_activity WHERE pid = $pid", 'Client', 30), 'the call ends, the session stays');
 $locker->query_safe('COMMIT');
 $locker->quit;
+foreach my $rate (20, 'NULL')
+{
+	($status, undef, $error) = $node->psql('postgres', "CALL outbox.replay(number => $number, per_second => $rate, dry_run => false)");
+	like($error, qr/number goes with no filter, no route and no per_second\nDETAIL:  A replay that goes on does so with what it was begun with/, "at no other pace ($rate)");
+}
+is(sql("CALL outbox.replay(number => $number, per_second => 10.0)"), "$number|" . ($events - copies($number)), 'its own may be said');
 my $last = sql("SELECT max(due_at) FROM outbox_internal.parked WHERE replay = $number");
 $copied = copies($number);
 is(sql("CALL outbox.replay(number => $number, dry_run => false)"), "$number|" . ($events - $copied), 'it goes on at once');

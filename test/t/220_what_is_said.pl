@@ -83,7 +83,7 @@ my ($told) = logged() =~ /.*LOG:  outbox: destination "redis" works again after 
 cmp_ok($told, '<=', $lasted, "the time of the last outage is told: $told s");
 if ($before == 0)
 {
-	like(logged(), qr/works again after [\d.]+ s\n.*DETAIL:  It was in trouble \d+ times within [\d.]+ s; this is the last of them\./, 'and how many there were');
+	like(logged(), qr/works again after [\d.]+ s\n.*DETAIL:  It was in trouble \d+ times within [\d.]+ s; this is the last of them, and ended [\d.]+ s before this line\./, 'and how many there were');
 }
 
 # --- a Redis user who may not ask ---

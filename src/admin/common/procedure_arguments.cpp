@@ -28,13 +28,23 @@ double RateArgument(FunctionCallInfo fcinfo, int number) {
   return value;
 }
 
+namespace {
+
+// The years 0001 and 9999: what UnixMicrosText can write.
+constexpr int64 kFirst = -62135596800LL * USECS_PER_SEC;
+constexpr int64 kLast = 253402300799LL * USECS_PER_SEC;
+
+pg::UserError MatchesNothing(const char* what, const char* why) {
+  return pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, std::string(what) + ": no event would match", why,
+                       "Leave it out where there is no such limit."};
+}
+
+}  // namespace
+
 std::optional<int64> TimeArgument(FunctionCallInfo fcinfo, int number) {
   if (PG_ARGISNULL(number)) {
     return std::nullopt;
   }
-  // Between the years 0001 and 9999: what UnixMicrosText can write.
-  constexpr int64 kFirst = -62135596800LL * USECS_PER_SEC;
-  constexpr int64 kLast = 253402300799LL * USECS_PER_SEC;
   TimestampTz at = PG_GETARG_TIMESTAMPTZ(number);
   if (TIMESTAMP_IS_NOBEGIN(at)) {
     return kFirst;
@@ -46,6 +56,12 @@ std::optional<int64> TimeArgument(FunctionCallInfo fcinfo, int number) {
 }
 
 void RequireOrder(std::optional<int64> since, std::optional<int64> until) {
+  if (since && *since >= kLast) {
+    throw MatchesNothing("since is infinity", "It is the first time that is taken.");
+  }
+  if (until && *until <= kFirst) {
+    throw MatchesNothing("until is -infinity", "It is the first time that is not taken any more.");
+  }
   if (since && until && *since >= *until) {
     throw pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, "since must be before until",
                         "It is " + UnixMicrosText(*since) + ", and until is " + UnixMicrosText(*until) + ".", ""};

@@ -14,10 +14,13 @@ Processes CountProcesses(int mine) {
 }
 
 std::string FewSlotsText(const Processes& processes) {
+  const std::string places = std::to_string(processes.places);
+  const std::string wanted = std::to_string(processes.wanted);
   return "max_worker_processes = " + std::to_string(max_worker_processes) +
          ", less outbox.reserved_processes = " + std::to_string(pg::settings.reserved_processes) +
-         ", leaves room for " + std::to_string(processes.places) + " of " + std::to_string(processes.wanted) +
-         " processes that are wanted.";
+         ", leaves room for " +
+         (processes.enough() ? places + " processes, and " + wanted + " are wanted."
+                             : places + " of " + wanted + " processes that are wanted.");
 }
 
 std::string FewSlotsHint(const Processes& processes) {

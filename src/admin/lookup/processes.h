@@ -14,7 +14,8 @@ struct Processes {
 // `mine`: how many this database wants, or is about to want; less than 0: as the launcher knows it. Needs the shared
 // memory.
 Processes CountProcesses(int mine = -1);
-// "max_worker_processes = 8 leaves room for 4 of 100 processes."
+// "max_worker_processes = 8, ..., leaves room for 4 of 100 processes that are wanted.", "... for 4 processes, and 3 are
+// wanted."
 std::string FewSlotsText(const Processes& processes);
 std::string FewSlotsHint(const Processes& processes);
 

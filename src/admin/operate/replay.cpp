@@ -8,6 +8,7 @@
 // Its row in outbox.replay says how far it has come; while a session copies it holds the replay's lock (log/replays.h).
 // One that was interrupted goes on where it stopped when it is called with its number.
 #include <algorithm>
+#include <utility>
 
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
@@ -24,6 +25,7 @@ using namespace outbox::admin;
 using outbox::pg::UserError;
 
 constexpr size_t kTopicsTold = 20;
+constexpr double kDefaultRate = 100;  // per_second where nothing else was said, as the procedure declares it
 
 UserError NoSuchReplay(const std::string& number) {
   return UserError{ERRCODE_UNDEFINED_OBJECT, "replay " + number + " does not exist", "",
@@ -54,8 +56,8 @@ void ReadTimes(ReplayRequest* request, std::optional<int64> since, std::optional
                     "It has to be known which days of the log to read.",
                     "since => '-infinity' takes everything that is still in the log."};
   }
-  filter.until = std::min(until.value_or(INT64_MAX), NewestTime() + kPgEpochMicros + 1);
   RequireOrder(since, until);
+  filter.until = std::min(until.value_or(INT64_MAX), NewestTime() + kPgEpochMicros + 1);
   if (since && *since >= filter.until) {
     throw UserError{
         ERRCODE_INVALID_PARAMETER_VALUE, "since is in the future",
@@ -91,10 +93,11 @@ void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
   for (int argument = 0; argument <= 7; argument++) {
     filtered = filtered || !PG_ARGISNULL(argument);
   }
+  const UserError as_begun{ERRCODE_INVALID_PARAMETER_VALUE, "number goes with no filter, no route and no per_second",
+                           "A replay that goes on does so with what it was begun with.",
+                           "CALL outbox.replay(number => " + *replay->number + ", dry_run => false)."};
   if (filtered) {
-    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "number goes with no filter and no route",
-                    "A replay that goes on does so with what it was begun with.",
-                    "CALL outbox.replay(number => " + *replay->number + ", dry_run => false)."};
+    throw as_begun;
   }
   if (!dry_run) {
     LockReplay(*replay);
@@ -120,8 +123,11 @@ void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
   }
   replay->plan.from = row[1].value();
   replay->plan.to = row[2].value();
+  const double rate = std::exchange(replay->per_second, row[3] ? std::strtod(row[3]->c_str(), nullptr) : 0);
+  if (rate != replay->per_second && rate != kDefaultRate) {
+    throw as_begun;
+  }
   replay->rate = row[3];
-  replay->per_second = replay->rate ? std::strtod(replay->rate->c_str(), nullptr) : 0;
   replay->copied = std::strtoll(row[4].value().c_str(), nullptr, 10);
   ReplayRequest& request = replay->request;
   request.given = row[5].value();

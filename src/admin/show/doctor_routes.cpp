@@ -168,15 +168,16 @@ void CheckLaneChanges(Findings* findings) {
            "SELECT r.name, r.lanes, r.lanes_wanted, (SELECT count(*) FROM outbox_internal.side_topic t "
            "WHERE t.route_id = r.id), r.lanes_begun IS NOT NULL FROM outbox.route r WHERE r.lanes_wanted IS NOT NULL "
            "ORDER BY r.name")) {
-    findings->Warn("lanes",
-                   "Route \"" + row[0].value() + "\" goes from " + row[1].value() + " to " + row[2].value() +
-                       " lanes: all of them come to one position first.",
-                   row[3] != "0" ? "It waits for the topics that have left their lanes; meanwhile all lanes work."
-                   : row[4] == "t"
-                       ? "That takes as long as what was under way."
-                       : "It begins as soon as every lane is within seconds of the end of the log (delay in "
-                         "outbox.lag says how far each has to go) and no session has a parked event of the "
-                         "route in an open transaction; all lanes work meanwhile.");
+    findings->Warn(
+        "lanes",
+        "Route \"" + row[0].value() + "\" goes from " + row[1].value() + " to " + row[2].value() +
+            " lanes: all of them come to one position first.",
+        row[3] != "0" ? "It waits for the topics that have left their lanes; meanwhile all lanes work."
+        : row[4] == "t"
+            ? "That takes as long as what was under way; delay in outbox.lag says how far each lane has to go."
+            : "It begins as soon as every lane is within seconds of the end of the log (delay in "
+              "outbox.lag says how far each has to go) and no session has a parked event of the "
+              "route in an open transaction; all lanes work meanwhile.");
   }
 }
 
