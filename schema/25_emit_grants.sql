@@ -38,10 +38,29 @@ CREATE OR REPLACE TRIGGER find_role BEFORE INSERT ON outbox_internal.emit_right 
 ALTER TABLE outbox_internal.emit_right ENABLE ALWAYS TRIGGER find_role;
 COMMENT ON TRIGGER find_role ON outbox_internal.emit_right IS 'fills role_id';
 
+-- Where topics are limited, an event of a table whose owner has no right is refused, and its row with it.
+CREATE OR REPLACE FUNCTION outbox_internal.tables_without_right() RETURNS TABLE (relation regclass, owner name)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+  SELECT DISTINCT c.oid::regclass, r.rolname FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
+  JOIN pg_catalog.pg_roles r ON r.oid = c.relowner
+  WHERE t.tgfoid = to_regprocedure('outbox.emit_row()') AND NOT r.rolsuper
+    AND r.oid <> (SELECT l.relowner FROM pg_catalog.pg_class l WHERE l.oid = to_regclass('outbox_internal.log'))
+    AND EXISTS (SELECT FROM outbox_internal.emit_right e WHERE e.topics IS NOT NULL AND outbox_internal.role_of(e.role, e.role_id, e.system_identifier) IS NOT NULL)
+    AND NOT EXISTS (SELECT FROM outbox_internal.emit_right e, LATERAL (SELECT outbox_internal.role_of(e.role, e.role_id, e.system_identifier) AS found) o
+                    WHERE o.found IS NOT NULL AND pg_has_role(r.oid, o.found, 'USAGE'))
+    AND NOT EXISTS (SELECT FROM outbox_internal.emit_routines() p WHERE has_function_privilege(r.oid, p::oid, 'EXECUTE'))
+    AND NOT has_table_privilege(r.oid, 'outbox.event', 'INSERT') AND NOT has_table_privilege(r.oid, 'outbox.outboxevent', 'INSERT')
+  ORDER BY 1;
+END;
+COMMENT ON FUNCTION outbox_internal.tables_without_right() IS 'tables with a trigger emit_row whose owner may not emit, where that counts: rows of theirs are refused';
+
 CREATE OR REPLACE FUNCTION outbox.grant_emit(role regrole, topics text[] DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $grant$
 DECLARE
   impossible text;
+  without text;
+  owners text;
 BEGIN
   PERFORM outbox_internal.check_role(role, 'emit', true);
   PERFORM outbox_internal.check_patterns('emit', topics);
@@ -55,6 +74,12 @@ BEGIN
       HINT = 'A pattern is made of these, and * for any run of characters; one that begins with outbox.event. may have others, as aggregate types may.';
   END IF;
   PERFORM outbox_internal.grant_by_pattern(role, 'emit', topics);
+  SELECT string_agg(t.relation::text, ', '), string_agg(DISTINCT format('SELECT outbox.grant_emit(%L);', t.owner), ' ') INTO without, owners
+  FROM outbox_internal.tables_without_right() t;
+  IF topics IS NOT NULL AND without IS NOT NULL THEN
+    RAISE WARNING USING MESSAGE = 'rows of tables with a trigger emit_row are refused from now on: ' || without,
+      DETAIL = 'Where topics are limited, who has no right emits nothing, and these tables'' owners have none.', HINT = owners;
+  END IF;
 END
 $grant$;
 COMMENT ON FUNCTION outbox.grant_emit(regrole, text[]) IS 'lets a role emit: by the emit functions, the trigger functions emit_row and emit_outboxevent, and the views outbox.event and outbox.outboxevent. With topics, a list of patterns such as shop.*, it may emit only what matches one of them: the topic that an event is given, or outbox.event.<aggregate type> where it is given none. Another call for the same role replaces the list, and takes it away where topics is left out';

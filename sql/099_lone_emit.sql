@@ -78,6 +78,17 @@ CREATE CONSTRAINT TRIGGER emits AFTER INSERT ON regress_lone DEFERRABLE INITIALL
 INSERT INTO regress_lone VALUES (7);
 DROP TRIGGER emits ON regress_lone;
 
+-- what a consumer receives is a change, which its event tells of; that there is nothing new is none
+SELECT gen_random_uuid() AS came \gset
+BEGIN;
+SELECT outbox.receive('lone', :'came') AS received;
+SELECT outbox.emit('lone', 1, 'lone.emitted', '{}') IS NOT NULL AS emitted;
+COMMIT;
+BEGIN;
+SELECT outbox.receive('lone', :'came') AS received;
+SELECT outbox.emit('lone', 1, 'lone.emitted', '{}') IS NOT NULL AS emitted;
+COMMIT;
+
 -- where nothing is counted nothing can be told
 SET track_counts = off;
 SELECT outbox.emit('lone', 1, 'lone.emitted', '{}') IS NOT NULL AS emitted;
@@ -91,6 +102,8 @@ SELECT status, regexp_replace(detail, '\d+', 'N', 'g') AS detail, hint FROM outb
 \x
 SET outbox.lone_emit = allow;
 SELECT count(*) FROM outbox.doctor() WHERE "check" = 'lone events';
+SELECT outbox.forget_consumer('lone');
+DELETE FROM outbox.audit WHERE action = 'forget_consumer' AND detail ->> 'consumer' = 'lone';
 DROP TABLE regress_lone, regress_lone_copy, regress_lone_unlogged;
 DROP SEQUENCE regress_lone_seq;
 DROP FUNCTION regress_only_emits(), regress_changes_and_emits(int), regress_emits(), regress_copies();

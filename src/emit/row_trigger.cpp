@@ -10,9 +10,12 @@
 
 extern "C" {
 #include "access/tupdesc.h"
+#include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
 #include "utils/fmgroids.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
 }
 
 namespace outbox::emit {
@@ -61,8 +64,44 @@ int FindColumn(const TriggerData* trigger, const char* name) {
   return column;
 }
 
+// Whether a value of this type has one text, whatever a session has set.
+bool HasOneText(Oid type) {
+  switch (getBaseType(type)) {
+    case BOOLOID:
+    case BPCHAROID:
+    case INT2OID:
+    case INT4OID:
+    case INT8OID:
+    case NAMEOID:
+    case NUMERICOID:
+    case OIDOID:
+    case TEXTOID:
+    case UUIDOID:
+    case VARCHAROID:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// What texts of times, numbers and bytes follow.
+constexpr const char* kTextSettings[][2] = {{"TimeZone", "UTC"},           {"DateStyle", "ISO"},
+                                            {"IntervalStyle", "postgres"}, {"extra_float_digits", "1"},
+                                            {"bytea_output", "hex"},       {"lc_monetary", "C"}};
+
+// A row has one key: the settings are the same for all sessions.
 text* KeyOf(const TriggerData* trigger, HeapTuple row, int column) {
-  char* value = SPI_getvalue(row, RelationGetDescr(trigger->tg_relation), column);
+  TupleDesc desc = RelationGetDescr(trigger->tg_relation);
+  if (HasOneText(SPI_gettypeid(desc, column))) {
+    char* value = SPI_getvalue(row, desc, column);
+    return value == nullptr ? nullptr : cstring_to_text(value);
+  }
+  const int nest = NewGUCNestLevel();
+  for (const auto& setting : kTextSettings) {
+    (void)set_config_option(setting[0], setting[1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+  }
+  char* value = SPI_getvalue(row, desc, column);
+  AtEOXact_GUC(true, nest);
   return value == nullptr ? nullptr : cstring_to_text(value);
 }
 

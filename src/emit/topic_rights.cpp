@@ -24,11 +24,42 @@ pg::PatternRights rights("emit_right", format::GlobMatches);
   pg_unreachable();
 }
 
+// What outbox_internal.emit_routines() has.
+constexpr const char* kRoutines[] = {"emit",      "emit_text",      "emit_bytes", "emit_tombstone",
+                                     "emit_many", "emit_many_json", "emit_row",   "emit_outboxevent"};
+
+bool MayEmit(Oid role) {
+  bool may = pg::MayInsert(role, "event") || pg::MayInsert(role, "outboxevent");
+  for (const char* routine : kRoutines) {
+    may = may || pg::MayCall(role, routine);
+  }
+  return may;
+}
+
+[[noreturn]] void RefuseUnsaid(Oid role) {
+  const char* name = GetUserNameFromId(role, false);
+  ereport(
+      ERROR,
+      (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("role \"%s\" may not emit", name),
+       errdetail("It was granted no right to. What an emit_row trigger emits is its table owner's, and what comes by "
+                 "another view or a rule that of who inserts there: no other role's topics are theirs."),
+       errhint("The owner of the extension may say outbox.grant_emit('%s', topics => ...), or without topics for "
+               "all.",
+               name)));
+  pg_unreachable();
+}
+
 }  // namespace
 
+// Without a right there are ways to here all the same: the views of others, their rules, and tables that one is given.
+// Where any role's topics are limited, these would be ways around the limit.
 void CheckTopicRight(const NewEvent* event) {
-  const pg::Right* right = rights.Of(OidIsValid(event->emitter) ? event->emitter : GetUserId());
+  const Oid role = OidIsValid(event->emitter) ? event->emitter : GetUserId();
+  const pg::Right* right = rights.Of(role);
   if (!right->limited) {
+    if (!right->said && rights.limits() && !MayEmit(role)) {
+      RefuseUnsaid(role);
+    }
     return;
   }
   const char* topic = event->topic != nullptr ? text_to_cstring(event->topic)

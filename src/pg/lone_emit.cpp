@@ -23,10 +23,12 @@ namespace outbox::pg {
 
 namespace {
 
-// Emitting writes there, and what is kept out of line follows its table.
+// Emitting writes there, and what is kept out of line follows its table. The mark of what was received is a change that
+// an event may tell of.
 bool IsOfOutbox(Oid relation) {
   const Oid schema = get_rel_namespace(relation);
-  return IsOurSchema(schema) || schema == PG_TOAST_NAMESPACE;
+  const char* name = IsOurSchema(schema) ? get_rel_name(relation) : nullptr;
+  return schema == PG_TOAST_NAMESPACE || (name != nullptr && strncmp(name, "inbox", strlen("inbox")) != 0);
 }
 
 // Whether what the transaction keeps is rows of the outbox and nothing else.

@@ -1,5 +1,6 @@
 #include "pg/rights.h"
 
+#include "pg/schemas.h"
 #include "pg/server_versions.h"
 
 extern "C" {
@@ -10,6 +11,7 @@ extern "C" {
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "storage/sinval.h"
+#include "utils/catcache.h"
 }
 
 namespace outbox::pg {
@@ -18,7 +20,7 @@ namespace {
 
 enum RightColumn : int { kRole = 1, kRoleId, kPatterns, kSystemIdentifier };
 
-constexpr Right kFree = {InvalidOid, false, NIL};
+constexpr Right kFree = {InvalidOid, false, NIL, true};
 
 // One row.
 struct Granted {
@@ -91,6 +93,27 @@ AclResult RightTo(Oid catalog, Oid object, AclMode right) {
 #endif
 }
 
+bool MayCall(Oid role, const char* function) {
+  bool may = false;
+  CatCList* list = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(function));
+  for (int i = 0; i < list->n_members && !may; i++) {
+    const auto* routine = reinterpret_cast<Form_pg_proc>(GETSTRUCT(&list->members[i]->tuple));
+    may = IsOurSchema(routine->pronamespace) &&
+#if PG_VERSION_NUM >= 160000
+          object_aclcheck(ProcedureRelationId, routine->oid, role, ACL_EXECUTE) == ACLCHECK_OK;
+#else
+          pg_proc_aclcheck(routine->oid, role, ACL_EXECUTE) == ACLCHECK_OK;
+#endif
+  }
+  ReleaseSysCacheList(list);
+  return may;
+}
+
+bool MayInsert(Oid role, const char* relation) {
+  const Oid oid = FindOurRelation(relation);
+  return OidIsValid(oid) && pg_class_aclcheck(oid, role, ACL_INSERT) == ACLCHECK_OK;
+}
+
 void* PatternRights::KeepRow(TupleTableSlot* row) {
   auto* granted = static_cast<Granted*>(palloc0(sizeof(Granted)));
   bool null = true;
@@ -121,7 +144,7 @@ Right PatternRights::Find(const List* granted, Oid role) const {
       inherited = list_concat(inherited, row->patterns);
     }
   }
-  return own ? Right{role, limited, mine} : Right{role, any && !unlimited, inherited};
+  return own ? Right{role, limited, mine, true} : Right{role, any && !unlimited, inherited, any};
 }
 
 // The patterns themselves belong to the rows.
@@ -148,6 +171,12 @@ const Right* PatternRights::Of(Oid role) {
   if (reading_ != granted_.readings()) {
     Forget();
     reading_ = granted_.readings();
+    limits_ = false;
+    const ListCell* cell = nullptr;
+    foreach (cell, granted) {
+      const auto* row = static_cast<const Granted*>(lfirst(cell));
+      limits_ = limits_ || (row->limited && OidIsValid(row->role));
+    }
   }
   for (int i = 0; i < known_; i++) {
     if (rights_[i].role == role) {

@@ -25,12 +25,16 @@ void HearOfRights(FunctionCallInfo fcinfo);
 bool OwnsObject(Oid catalog, Oid object);
 // Its right to a routine or a foreign server.
 AclResult RightTo(Oid catalog, Oid object, AclMode right);
+// Whether that role may call one of our functions of this name, or insert into that relation of ours.
+bool MayCall(Oid role, const char* function);
+bool MayInsert(Oid role, const char* relation);
 
 // What a role may.
 struct Right {
   Oid role;
   bool limited;
   List* patterns;  // of char*, in the server's encoding; where limited
+  bool said;       // by a row, or it is a superuser or the owner; else it is free, if it has the right at all
 };
 
 // A global variable, one for each table of rights.
@@ -47,6 +51,8 @@ class PatternRights {
   // From a small cache, which changes of rights, roles and memberships clear. Holds until the next call.
   const Right* Of(Oid role);
   bool Allows(const Right* right, const char* name) const;
+  // Whether any role that there is is limited, as of the last Of().
+  bool limits() const { return limits_; }
   // Its patterns for a message: "shop.*, billing.*".
   static const char* Listed(const Right* right);
 
@@ -61,6 +67,7 @@ class PatternRights {
   const Matches matches_;
   bool watching_ = false;
   uint64 reading_ = 0;  // of granted_, that `known_` are made of
+  bool limits_ = false;
   Right rights_[kRoles] = {};
   int known_ = 0;
 };

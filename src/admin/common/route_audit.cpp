@@ -157,14 +157,15 @@ void AuditDroppedRoute(const std::string& name, const std::string& from, int64 p
 }
 
 void AuditRouteByHand(const std::string& from, const Cell& to, const char* by) {
-  constexpr const char* kFace = "SELECT r.name, " FACE " FROM (SELECT ($1::outbox.route).*) r";
+  constexpr const char* kFace =
+      "SELECT r.name, " FACE ", jsonb_build_object('name', r.name) || " FACE " FROM (SELECT ($1::outbox.route).*) r";
   const Row before = RunSql(Access::kWrite, kFace, {Cell(from)})[0];
   if (!to) {
     WriteAudit("drop_route", before[0], Cell(), JsonObject().AddRaw("from", before[1].value()).Add("by", Cell(by)),
                Cell());
     return;
   }
-  const Change change = Changes(before[1].value(), RunSql(Access::kWrite, kFace, {to})[0][1].value());
+  const Change change = Changes(before[2].value(), RunSql(Access::kWrite, kFace, {to})[0][2].value());
   if (change.names != "{}") {
     JsonObject detail;
     detail.AddRaw("changed", change.names).Add("by", Cell(by));

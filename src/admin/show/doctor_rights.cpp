@@ -63,8 +63,9 @@ std::string UnsaidSql(const PatternRight& right) {
 // OWNED, REVOKE). A row of a role that there is not holds for whoever is called so later.
 std::string LeftSql(const PatternRight& right) {
   const std::string action = right.action;
-  return "SELECT quote_literal(e.role), o.found IS NULL, e." + std::string(right.names) +
-         "::text FROM outbox_internal." + action +
+  return "SELECT quote_literal(coalesce((SELECT r.rolname FROM pg_roles r WHERE r.oid = o.found), e.role)), o.found IS "
+         "NULL, e." +
+         std::string(right.names) + "::text FROM outbox_internal." + action +
          "_right e, LATERAL (SELECT outbox_internal.role_of(e.role, e.role_id, e.system_identifier) AS found) o "
          "WHERE o.found IS NULL OR NOT EXISTS (SELECT FROM outbox_internal." +
          action + "_routines() p WHERE has_function_privilege(o.found, p, 'EXECUTE')) ORDER BY 1";
@@ -113,6 +114,21 @@ size_t CheckPatternRight(const PatternRight& right, Findings* findings) {
   return unsaid.size() + left.size();
 }
 
+// Returns how much there was to tell.
+size_t CheckTablesWithoutRight(Findings* findings) {
+  const std::vector<Row> tables = RunSql(
+      Access::kRead,
+      "SELECT quote_ident(owner), quote_literal(owner), string_agg(relation::text, ', ' ORDER BY relation::text) "
+      "FROM outbox_internal.tables_without_right() GROUP BY 1, 2 ORDER BY 1 LIMIT 20");
+  for (const Row& row : tables) {
+    findings->Problem("rights",
+                      row[0].value() + " may not emit, and owns tables with a trigger emit_row: " + row[2].value() +
+                          ". Their rows are refused, as topics are limited here.",
+                      "SELECT outbox.grant_emit(" + row[1].value() + "), with topics if it is to have any.");
+  }
+  return tables.size();
+}
+
 }  // namespace
 
 void CheckOwners(Findings* findings) {
@@ -152,7 +168,7 @@ void CheckRights(Findings* findings) {
     findings->Problem("rights", "And there are " + std::to_string(odd.size() - kTold) + " more such rights.",
                       "ALTER DEFAULT PRIVILEGES of the extension's owner may have given them.");
   }
-  size_t told = odd.size();
+  size_t told = odd.size() + CheckTablesWithoutRight(findings);
   for (const PatternRight& right : kPatternRights) {
     told += CheckPatternRight(right, findings);
   }
