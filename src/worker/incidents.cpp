@@ -31,9 +31,12 @@ std::string Loggable(const std::string& text) {
   return loggable;
 }
 
-const char* HintFor(ErrorClass error_class) {
-  switch (error_class) {
+const char* HintFor(const Error& error) {
+  switch (error.error_class) {
     case ErrorClass::kConfig:
+      if (error.code.starts_with(pg::kSinkCodes)) {
+        return pg::kSinkProgramHint;
+      }
       return "Correct an option of the server or of its user mapping, or the rights that it has there; see "
              "outbox.doctor().";
     case ErrorClass::kTopic:
@@ -88,7 +91,7 @@ void SayTrouble(const Subject& about, const std::string& what, const std::string
   const std::string message = Loggable(error.message);
   const std::string code = Loggable(error.code);
   const char* error_class = ErrorClassName(error.error_class);
-  const char* hint = HintFor(error.error_class);
+  const char* hint = HintFor(error);
   const char* s = subject.c_str();
   const char* o = owner.c_str();
   const char* m = message.c_str();
@@ -293,6 +296,10 @@ void Incidents::SeeDestination(const relay::DestinationStatus& status, const std
 }
 
 void Incidents::SeeLane(const relay::LaneStatus& status, const std::string& route, int64_t now) {
+  const Lane lane{status.id.route_id, status.id.lane};
+  if (const auto had = troubled_.find(lane); had != troubled_.end()) {
+    had->second = true;
+  }
   // A topic that an operator has paused is not in trouble.
   const bool trouble = status.error != nullptr && status.error->error_class == ErrorClass::kTopic &&
                        status.error->code != relay::kPausedCode;
@@ -301,6 +308,8 @@ void Incidents::SeeLane(const relay::LaneStatus& status, const std::string& rout
   }
   const std::string topic = status.topic == nullptr ? std::string() : *status.topic;
   Episode* episode = Find({status.id.route_id, topic}, route, status.error, now);
+  episode->lane = lane;
+  troubled_[lane] = true;
   if (See(episode, status.error, now) == Line::kTrouble &&
       board_.MaySay(episode->trouble, *status.error, now, kSayAgain)) {
     Topics& topics = topics_[status.id.route_id];
@@ -371,6 +380,11 @@ void Incidents::EndTurn(int64_t now) {
       entry = seen ? std::next(entry) : episodes_.erase(entry);
       continue;
     }
+    if (const auto lane = troubled_.find(episode.lane); !seen && (lane == troubled_.end() || !lane->second)) {
+      static_cast<void>(End(episode));  // whether the topic works is another worker's to say, or nobody's
+      entry = episodes_.erase(entry);
+      continue;
+    }
     if (!seen && episode.good_since == 0) {
       episode.good_since = now;
     }
@@ -381,6 +395,9 @@ void Incidents::EndTurn(int64_t now) {
       topics.back.push_back({entry->first.second, {}, PastOf(episode)});
     }
     entry = over ? episodes_.erase(entry) : std::next(entry);
+  }
+  for (auto lane = troubled_.begin(); lane != troubled_.end();) {
+    lane = std::exchange(lane->second, false) ? std::next(lane) : troubled_.erase(lane);
   }
   for (auto route = topics_.begin(); route != topics_.end();) {
     Topics& topics = route->second;

@@ -7,6 +7,8 @@
 // begins soon after such lines is gathered for the next one. If several workers see the same trouble, one of them
 // reports it (trouble_board.h); dead letters are reported by each.
 //
+// Of a topic whose lane has gone to another worker, or with its route, nothing more is said here.
+//
 // Errors never hold a secret or a payload (base/status.h). The calls may throw PgError.
 #pragma once
 
@@ -52,8 +54,10 @@ class Incidents {
   void SeeDeadLetters(parked::DeadLetters* dead, int64_t route_id, const std::string& route, int64_t now);
 
  private:
+  using Lane = std::pair<int64_t, int>;  // of a route
   struct Episode {
     std::string what;    // for people
+    Lane lane;           // of a topic: the one that had it last
     uint64 trouble = 0;  // its name on the board
     int64_t began = 0;   // the first sign of trouble
     int64_t again = 0;   // the first sign of the last of several outages that came too soon for lines of their own
@@ -108,6 +112,7 @@ class Incidents {
   std::set<std::pair<std::string, std::string>> warned_;  // server and code
   std::map<int64_t, int64_t> dead_said_at_;               // by route
   std::map<std::string, Deaths> deaths_;                  // by server
+  std::map<Lane, bool> troubled_;  // lanes that had a topic in trouble: is it there, in this turn
 };
 
 }  // namespace outbox::worker

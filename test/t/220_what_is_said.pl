@@ -86,6 +86,14 @@ if ($before == 0)
 	like(logged(), qr/works again after [\d.]+ s\n.*DETAIL:  It was in trouble \d+ times within [\d.]+ s; this is the last of them, and ended [\d.]+ s before this line\./, 'and how many there were');
 }
 
+# --- topics in trouble go with their route: nobody says that they work ---
+$redis->command('SET', "gone.$_", 'no stream') foreach 1 .. 2;
+sql(q(SELECT outbox.create_route('gone', server => 'redis', aggregate_types => '{gone}', topic => 'gone.{aggregate_id}', lanes => 2)));
+sql(q(SELECT outbox.emit('gone', i, 'one', '{}') FROM generate_series(1, 2) i));
+ok(wait_until(sub { my %in = map { $_ => 1 } logged() =~ /WARNING:  outbox: topic "(gone\.\d)" of route "gone" is in trouble/g; return keys %in == 2 }, 60), 'two topics in trouble');
+sql(q(SELECT outbox.drop_route('gone')));
+my $dropped = time;
+
 # --- a Redis user who may not ask ---
 $small->command('ACL', 'SETUSER', 'writer', 'on', '>secret', '~*', '+xadd', '+rpush', '+ping', '+select', '+auth', '+multi', '+exec', '+discard');
 $small->command('ACL', 'SETUSER', 'asker', 'on', '>secret', '~*', '+xadd', '+rpush', '+ping', '+select', '+auth', '+multi', '+exec', '+discard', '+info', '+xinfo', '+xrevrange');
@@ -118,5 +126,7 @@ ok(wait_until(sub { sql($doctor) =~ /warning: Destination "asks" works, but NO_T
 ok(said(qr/WARNING:  outbox: destination "asks" is used, but the Redis user may not call MULTI/), 'so does the log');
 $small->command('ACL', 'SETUSER', 'asker', '+multi');
 ok(wait_until(sub { sql(q(SELECT outbox.emit('order', 'k1', 'one', '{}'))); return sql($doctor) !~ /NO_TRANSACTIONS/ }, 60), 'until they are allowed again');
+sleep 1 while time < $dropped + 18;    # later than the end of trouble is told
+is(lines(qr/LOG:  outbox: .*of route "gone" works? again/), 0, 'of a route that was dropped it is not said that its topics work again');
 no_server_crashed($node);
 done_testing();

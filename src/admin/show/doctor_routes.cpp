@@ -11,6 +11,7 @@
 #include "admin/lookup/server.h"
 #include "admin/lookup/shared_views.h"
 #include "admin/show/doctor.h"
+#include "pg/log_line.h"
 #include "pg/shared.h"
 #include "relay/side_lanes.h"
 
@@ -185,7 +186,11 @@ void CheckLaneChanges(Findings* findings) {
 
 namespace {
 
-constexpr const char* kForAPerson = "An option, a credential or a right has to be changed.";
+// Of trouble of class config: what somebody has to do about it.
+const char* ForAPerson(std::string_view code) {
+  return code.starts_with(pg::kSinkCodes) ? pg::kSinkProgramHint
+                                          : "An option, a credential or a right has to be changed.";
+}
 
 // Lanes with the same trouble: one destination that is down is one finding, however many routes go there.
 struct SharedTrouble {
@@ -249,7 +254,7 @@ void CheckLanes(Findings* findings) {
       trouble->what =
           std::string(view->trouble.error_class) + " trouble, " + view->trouble.code + ": " + view->trouble.message;
       const bool topic = std::strcmp(view->trouble.error_class, "topic") == 0;
-      trouble->hint = trouble->person ? kForAPerson
+      trouble->hint = trouble->person ? ForAPerson(view->trouble.code)
                       : topic         ? kMendTopic + std::string("; it is tried again by itself.")
                       : view->next_try_unix == 0
                           ? "It is being tried again by itself, right now; see outbox.destination."
@@ -339,7 +344,7 @@ void CheckDestinations(Findings* findings) {
                                (view.only_warning ? "works, but " : "gets nothing" + from + " (" + view.state + "): ") +
                                std::string(view.trouble.code) + ": " + view.trouble.message;
     if (strcmp(view.trouble.error_class, "config") == 0) {
-      findings->Problem("destination", detail, kForAPerson);
+      findings->Problem("destination", detail, ForAPerson(view.trouble.code));
     } else {
       findings->Warn("destination", detail,
                      view.only_warning ? "It goes when its cause has gone and the connection is made anew, as ALTER "

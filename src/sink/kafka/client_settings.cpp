@@ -139,6 +139,9 @@ Status MakeSettings(const SinkConfig& config, Settings* settings) {
     } else if (settings->fixed.find(name) == settings->fixed.end()) {
       settings->chosen[name] = value;
       settings->log_to_stderr |= name == "debug";
+      if (name == "bootstrap.servers") {
+        settings->addresses = 1 + static_cast<int>(std::count(value.begin(), value.end(), ','));
+      }
       settings->compresses |= (name == "compression.type" || name == "compression.codec") && value != "none";
     }
   }

@@ -33,6 +33,7 @@ struct Settings {
   bool log_to_stderr = false;   // with `debug`
   bool compresses = false;      // a record may take less in a batch than it has
   Patience patience;
+  int addresses = 1;  // in bootstrap.servers
 
   // What a librdkafka client is to be called with; the caller owns it until rd_kafka_new takes it.
   Status MakeConf(rd_kafka_conf_t** conf) const;

@@ -21,6 +21,7 @@ void DestinationHealth::SetUp() {
     ++told_.changes;
   }
   last_trouble_.clear();
+  unanswered_ = 0;
   check_ = check_ == Check::kWanted ? Check::kNone : check_;
 }
 
@@ -80,12 +81,16 @@ bool DestinationHealth::AskNow() {
   return std::exchange(check_, Check::kAsked) != Check::kAsked;
 }
 
-void DestinationHealth::Answered(bool answered, int64_t now) {
+void DestinationHealth::Answered(bool answered, bool waits, int64_t now) {
   check_ = Check::kNone;
   if (answered) {
     if (state_ != State::kDownByFatal) {
       SetUp();
     }
+    return;
+  }
+  if (up() && !waits && ++unanswered_ < addresses_) {
+    WantCheck(now);
     return;
   }
   if (up()) {

@@ -14,6 +14,10 @@ namespace outbox::sink::kafka {
 
 class DestinationHealth {
  public:
+  // `addresses`: among how many the library chooses where it has no connection. Those that do not answer say nothing of
+  // the others.
+  explicit DestinationHealth(int addresses) : addresses_(addresses) {}
+
   const Health& told() const { return told_; }
   bool up() const { return state_ == State::kUp; }
   int64_t answered_at() const { return answered_at_; }  // the last acknowledgement, or answer to a question
@@ -32,8 +36,9 @@ class DestinationHealth {
   bool AskNow();
   bool AskIfTime(int64_t now) { return ask_at() >= 0 && now >= ask_at() && AskNow(); }
   int64_t ask_at() const { return check_ == Check::kWanted ? check_at_ : -1; }  // -1: never
-  // The answer. `answered` false: no broker did in time.
-  void Answered(bool answered, int64_t now);
+  // The answer. `answered` false: no broker did in time. `waits`: as above; while nothing does, as many questions are
+  // asked as there are addresses.
+  void Answered(bool answered, bool waits, int64_t now);
   // The answer of any broker to any question.
   void AnsweredSomething(int64_t now) { answered_at_ = now; }
 
@@ -48,10 +53,12 @@ class DestinationHealth {
   void Tell(Error error);
   void WantCheck(int64_t at);
 
+  const int addresses_;
   Health told_;
   State state_ = State::kUp;
   Check check_ = Check::kNone;
   int64_t check_at_ = 0;  // kWanted
+  int unanswered_ = 0;    // questions in a row
   int64_t answered_at_ = 0;
   std::string last_trouble_;  // the newest connection error since all was well, for people
 };

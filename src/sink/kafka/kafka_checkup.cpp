@@ -171,8 +171,10 @@ std::string ConnectionHint(const Error& error) {
 
 class KafkaCheckup {
  public:
-  KafkaCheckup(const CheckupRequest& request, rd_kafka_t* handle)
+  // `addresses`: in bootstrap.servers, of which the library tries one after the other.
+  KafkaCheckup(const CheckupRequest& request, int addresses, rd_kafka_t* handle)
       : request_(request),
+        addresses_(addresses),
         handle_(handle),
         queue_(rd_kafka_queue_get_main(handle)),
         by_(MonotonicMicros() + request.timeout_ms * kMilli) {
@@ -210,7 +212,7 @@ class KafkaCheckup {
   }
   void Fail(const char* check, const Error& error) { Fail(check, error, ConnectionHint(error)); }
 
-  int64_t GiveUpAt() const { return trouble_at_ == 0 ? by_ : std::min(by_, trouble_at_ + kOthersMicros); }
+  int64_t GiveUpAt() const { return trouble_at_ == 0 ? by_ : std::min(by_, trouble_at_ + kOthersMicros * addresses_); }
 
   // Of several troubles one that a person has to mend says more than a connection that did not come about.
   void TakeEvents() {
@@ -311,6 +313,7 @@ class KafkaCheckup {
   }
 
   const CheckupRequest& request_;
+  const int addresses_;
   rd_kafka_t* const handle_;
   rd_kafka_queue_t* const queue_;
   const int64_t by_;
@@ -358,7 +361,7 @@ std::vector<CheckupRow> CheckUp(const CheckupRequest& request) {
     return {{"options", {ErrorClass::kConfig, "CLIENT", text}, "", "docs/options.md says what the options mean."}};
   }
   try {
-    std::vector<CheckupRow> rows = KafkaCheckup(request, handle).Run();
+    std::vector<CheckupRow> rows = KafkaCheckup(request, settings.addresses, handle).Run();
     if (const std::string names = LeftOut(settings.chosen); !names.empty()) {
       rows.insert(rows.begin(),
                   {"options",

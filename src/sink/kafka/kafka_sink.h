@@ -67,6 +67,7 @@ class KafkaSink : public Sink {
       : settings_(std::move(settings)),
         event_fd_(event_fd),
         producers_(&settings_, event_fd, std::move(life)),
+        health_(settings_.addresses),
         topics_(settings_.patience.raise) {}
 
   // submit.cpp: from a batch into the library.

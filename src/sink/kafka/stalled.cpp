@@ -115,7 +115,7 @@ void KafkaSink::ClusterAnswered(const TopicAnswer& answer) {
     stalled_.next_at = now_;
   }
   if (answer.link == nullptr) {
-    health_.Answered(answer.answered, now_);
+    health_.Answered(answer.answered, in_library_ > 0, now_);
     return;
   }
   Topic* topic = answer.link->topic;

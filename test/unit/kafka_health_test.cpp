@@ -1,0 +1,78 @@
+// When an idle Kafka destination counts as down: the library's "all brokers are down" may be closed idle connections,
+// and addresses that never answer beside one that does.
+#include <gtest/gtest.h>
+#include <librdkafka/rdkafka.h>
+
+#include "sink/kafka/destination_health.h"
+
+namespace outbox::sink::kafka {
+namespace {
+
+constexpr int64_t kSecond = 1'000'000;
+
+class DestinationHealthTest : public ::testing::Test {
+ protected:
+  void AllDown(DestinationHealth* health, bool waits) {
+    health->ConnectionFailed("127.0.0.1:3: Connection refused");
+    health->AllBrokersDown(RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, "2/2 brokers are down", waits, now);
+  }
+  // One question that has this answer.
+  void Ask(DestinationHealth* health, bool answered, bool waits = false) {
+    ASSERT_TRUE(health->AskIfTime(now));
+    now += 2 * kSecond;
+    health->Answered(answered, waits, now);
+  }
+  int64_t now = kSecond;
+};
+
+TEST_F(DestinationHealthTest, OfOneAddressAQuestionWithoutAnAnswerIsEnough) {
+  DestinationHealth health(1);
+  AllDown(&health, false);
+  EXPECT_TRUE(health.up());
+  Ask(&health, false);
+  EXPECT_FALSE(health.up());
+  EXPECT_EQ(health.told().error.code, "_ALL_BROKERS_DOWN");
+  EXPECT_EQ(health.told().error.message, "127.0.0.1:3: Connection refused");
+}
+
+TEST_F(DestinationHealthTest, OfThreeAddressesTwoThatDoNotAnswerSayNothing) {
+  DestinationHealth health(3);
+  for (int i = 0; i < 2; ++i) {  // another time, too
+    AllDown(&health, false);
+    Ask(&health, false);
+    Ask(&health, false);
+    EXPECT_TRUE(health.up());
+    Ask(&health, true);
+    EXPECT_TRUE(health.up());
+    EXPECT_EQ(health.told().changes, 0u);
+    EXPECT_EQ(health.ask_at(), -1);
+  }
+}
+
+TEST_F(DestinationHealthTest, OfThreeThatDoNotAnswerItIsDownAndUpWithTheFirstAnswer) {
+  DestinationHealth health(3);
+  AllDown(&health, false);
+  Ask(&health, false);
+  Ask(&health, false);
+  Ask(&health, false);
+  EXPECT_FALSE(health.up());
+  now += kSecond;
+  Ask(&health, false);
+  EXPECT_FALSE(health.up());
+  now += kSecond;
+  Ask(&health, true);
+  EXPECT_TRUE(health.up());
+}
+
+TEST_F(DestinationHealthTest, WhileRecordsWaitOneIsEnough) {
+  DestinationHealth health(3);
+  AllDown(&health, false);
+  Ask(&health, false, true);
+  EXPECT_FALSE(health.up());
+  DestinationHealth busy(3);
+  AllDown(&busy, true);
+  EXPECT_FALSE(busy.up());
+}
+
+}  // namespace
+}  // namespace outbox::sink::kafka
