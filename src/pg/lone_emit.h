@@ -7,7 +7,8 @@
 // What decides are the rows that PostgreSQL itself counts for this transaction, by table: rows of tables and catalogs,
 // inserted, updated, deleted or truncated by whatever statement, trigger or function, less those of a savepoint that
 // was rolled back. Not counted, and so no change: sequences, locks (SELECT ... FOR UPDATE), NOTIFY, and what is
-// written elsewhere (foreign tables). The inbox is no part of the outbox: an event may tell of what was received. With track_counts off nothing is counted, and nothing is said.
+// written elsewhere (foreign tables). The inbox is no part of the outbox: an event may tell of what was received. With
+// track_counts off nothing is counted, and nothing is said.
 #pragma once
 
 #include "pg/prelude.h"
