@@ -39,18 +39,15 @@ ALTER TABLE outbox_internal.emit_right ENABLE ALWAYS TRIGGER find_role;
 COMMENT ON TRIGGER find_role ON outbox_internal.emit_right IS 'fills role_id';
 
 -- Where topics are limited, an event of a table whose owner has no right is refused, and its row with it.
+CREATE OR REPLACE FUNCTION outbox_internal.emits_nothing(role oid) RETURNS boolean
+  LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emits_nothing';
+COMMENT ON FUNCTION outbox_internal.emits_nothing(oid) IS 'has the role no right to emit, where that counts: while the topics of any role are limited?';
+
 CREATE OR REPLACE FUNCTION outbox_internal.tables_without_right() RETURNS TABLE (relation regclass, owner name)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-  SELECT DISTINCT c.oid::regclass, r.rolname FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
-  JOIN pg_catalog.pg_roles r ON r.oid = c.relowner
-  WHERE t.tgfoid = to_regprocedure('outbox.emit_row()') AND NOT r.rolsuper
-    AND r.oid <> (SELECT l.relowner FROM pg_catalog.pg_class l WHERE l.oid = to_regclass('outbox_internal.log'))
-    AND EXISTS (SELECT FROM outbox_internal.emit_right e WHERE e.topics IS NOT NULL AND outbox_internal.role_of(e.role, e.role_id, e.system_identifier) IS NOT NULL)
-    AND NOT EXISTS (SELECT FROM outbox_internal.emit_right e, LATERAL (SELECT outbox_internal.role_of(e.role, e.role_id, e.system_identifier) AS found) o
-                    WHERE o.found IS NOT NULL AND pg_has_role(r.oid, o.found, 'USAGE'))
-    AND NOT EXISTS (SELECT FROM outbox_internal.emit_routines() p WHERE has_function_privilege(r.oid, p::oid, 'EXECUTE'))
-    AND NOT has_table_privilege(r.oid, 'outbox.event', 'INSERT') AND NOT has_table_privilege(r.oid, 'outbox.outboxevent', 'INSERT')
+  SELECT DISTINCT c.oid::regclass, pg_get_userbyid(c.relowner) FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
+  WHERE t.tgfoid = to_regprocedure('outbox.emit_row()') AND outbox_internal.emits_nothing(c.relowner)
   ORDER BY 1;
 END;
 COMMENT ON FUNCTION outbox_internal.tables_without_right() IS 'tables with a trigger emit_row whose owner may not emit, where that counts: rows of theirs are refused';

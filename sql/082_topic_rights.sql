@@ -8,13 +8,9 @@ CREATE ROLE regress_clerk IN ROLE regress_shop;
 CREATE ROLE regress_boss IN ROLE regress_shop;
 CREATE ROLE regress_two;
 CREATE ROLE regress_both IN ROLE regress_shop, regress_two;
-CREATE FUNCTION pg_temp.refused(command text) RETURNS TABLE (code text, message text) LANGUAGE plpgsql AS $$
-BEGIN
-  EXECUTE command;
-  RETURN QUERY SELECT '', 'done';
-EXCEPTION WHEN OTHERS THEN
-  RETURN QUERY SELECT SQLSTATE::text, SQLERRM::text;
-END $$;
+\getenv dir PG_ABS_SRCDIR
+\set answered :dir '/sql/include/answered.sql'
+\i :answered
 -- without topics: as ever
 SELECT outbox.grant_emit('regress_shop');
 SET ROLE regress_shop;

@@ -10,13 +10,9 @@ CREATE ROLE regress_by_hand;
 CREATE ROLE regress_free;
 GRANT regress_nothing TO regress_limited;
 GRANT CREATE ON SCHEMA public TO regress_limited, regress_nothing;
-CREATE FUNCTION pg_temp.refused(command text) RETURNS TABLE (code text, message text) LANGUAGE plpgsql AS $$
-BEGIN
-  EXECUTE command;
-  RETURN QUERY SELECT '', 'done';
-EXCEPTION WHEN OTHERS THEN
-  RETURN QUERY SELECT SQLSTATE::text, SQLERRM::text;
-END $$;
+\getenv dir PG_ABS_SRCDIR
+\set answered :dir '/sql/include/answered.sql'
+\i :answered
 CREATE FUNCTION pg_temp.doctor() RETURNS TABLE (status text, detail text, hint text) LANGUAGE sql AS $$
   SELECT d.status, d.detail, d.hint FROM outbox.doctor() d WHERE d."check" = 'rights' AND d.detail LIKE '%emit_row%' $$;
 

@@ -7,6 +7,7 @@
 #include "emit/check.h"
 #include "emit/insert.h"
 #include "pg/entry.h"
+#include "pg/statement_settings.h"
 
 extern "C" {
 #include "access/tupdesc.h"
@@ -85,23 +86,18 @@ bool HasOneText(Oid type) {
 }
 
 // What texts of times, numbers and bytes follow.
-constexpr const char* kTextSettings[][2] = {{"TimeZone", "UTC"},           {"DateStyle", "ISO"},
-                                            {"IntervalStyle", "postgres"}, {"extra_float_digits", "1"},
-                                            {"bytea_output", "hex"},       {"lc_monetary", "C"}};
+constexpr pg::PinnedSetting kTextSettings[] = {{"TimeZone", "UTC"},           {"DateStyle", "ISO"},
+                                               {"IntervalStyle", "postgres"}, {"extra_float_digits", "1"},
+                                               {"bytea_output", "hex"},       {"lc_monetary", "C"}};
 
 // A row has one key: the settings are the same for all sessions.
 text* KeyOf(const TriggerData* trigger, HeapTuple row, int column) {
   TupleDesc desc = RelationGetDescr(trigger->tg_relation);
-  if (HasOneText(SPI_gettypeid(desc, column))) {
-    char* value = SPI_getvalue(row, desc, column);
-    return value == nullptr ? nullptr : cstring_to_text(value);
-  }
-  const int nest = NewGUCNestLevel();
-  for (const auto& setting : kTextSettings) {
-    (void)set_config_option(setting[0], setting[1], PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-  }
+  const int level = HasOneText(SPI_gettypeid(desc, column)) ? 0 : pg::Pin(kTextSettings);
   char* value = SPI_getvalue(row, desc, column);
-  AtEOXact_GUC(true, nest);
+  if (level != 0) {
+    AtEOXact_GUC(false, level);
+  }
   return value == nullptr ? nullptr : cstring_to_text(value);
 }
 

@@ -1,6 +1,7 @@
 #include "emit/topic_rights.h"
 
 #include "format/pattern.h"
+#include "pg/entry.h"
 #include "pg/rights.h"
 
 namespace outbox::emit {
@@ -53,13 +54,18 @@ bool MayEmit(Oid role) {
 
 // Without a right there are ways to here all the same: the views of others, their rules, and tables that one is given.
 // Where any role's topics are limited, these would be ways around the limit.
+bool EmitsNothing(Oid role) {
+  const pg::Right* right = rights.Of(role);
+  return !right->limited && !right->said && rights.limits() && !MayEmit(role);
+}
+
 void CheckTopicRight(const NewEvent* event) {
   const Oid role = OidIsValid(event->emitter) ? event->emitter : GetUserId();
   const pg::Right* right = rights.Of(role);
+  if (EmitsNothing(role)) {
+    RefuseUnsaid(role);
+  }
   if (!right->limited) {
-    if (!right->said && rights.limits() && !MayEmit(role)) {
-      RefuseUnsaid(role);
-    }
     return;
   }
   const char* topic = event->topic != nullptr ? text_to_cstring(event->topic)
@@ -70,3 +76,8 @@ void CheckTopicRight(const NewEvent* event) {
 }
 
 }  // namespace outbox::emit
+
+// outbox_internal.emits_nothing(role oid).
+OUTBOX_FUNCTION(outbox_emits_nothing) {
+  return BoolGetDatum(outbox::emit::EmitsNothing(PG_GETARG_OID(0)));
+}

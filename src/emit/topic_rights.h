@@ -8,5 +8,7 @@ namespace outbox::emit {
 
 // Raises 42501.
 void CheckTopicRight(const NewEvent* event);
+// Whether nothing that the role emits is let through: see topic_rights.cpp.
+bool EmitsNothing(Oid role);
 
 }  // namespace outbox::emit

@@ -19,11 +19,8 @@ Oid OwnerOf(Oid table) {
 CallerRights BecomeOwner(Oid owner, std::span<const PinnedSetting> settings) {
   CallerRights caller = {};
   GetUserIdAndSecContext(&caller.user, &caller.security_context);
-  caller.guc_level = settings.empty() ? 0 : NewGUCNestLevel();
   SetUserIdAndSecContext(owner, caller.security_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
-  for (const PinnedSetting& setting : settings) {
-    (void)set_config_option(setting.name, setting.value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-  }
+  caller.guc_level = settings.empty() ? 0 : Pin(settings);
   return caller;
 }
 

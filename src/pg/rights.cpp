@@ -84,13 +84,21 @@ bool OwnsObject(Oid catalog, Oid object) {
 #endif
 }
 
-AclResult RightTo(Oid catalog, Oid object, AclMode right) {
+namespace {
+
+AclResult RightOf(Oid role, Oid catalog, Oid object, AclMode right) {
 #if PG_VERSION_NUM >= 160000
-  return object_aclcheck(catalog, object, GetUserId(), right);
+  return object_aclcheck(catalog, object, role, right);
 #else
-  return catalog == ProcedureRelationId ? pg_proc_aclcheck(object, GetUserId(), right)
-                                        : pg_foreign_server_aclcheck(object, GetUserId(), right);
+  return catalog == ProcedureRelationId ? pg_proc_aclcheck(object, role, right)
+                                        : pg_foreign_server_aclcheck(object, role, right);
 #endif
+}
+
+}  // namespace
+
+AclResult RightTo(Oid catalog, Oid object, AclMode right) {
+  return RightOf(GetUserId(), catalog, object, right);
 }
 
 bool MayCall(Oid role, const char* function) {
@@ -99,11 +107,7 @@ bool MayCall(Oid role, const char* function) {
   for (int i = 0; i < list->n_members && !may; i++) {
     const auto* routine = reinterpret_cast<Form_pg_proc>(GETSTRUCT(&list->members[i]->tuple));
     may = IsOurSchema(routine->pronamespace) &&
-#if PG_VERSION_NUM >= 160000
-          object_aclcheck(ProcedureRelationId, routine->oid, role, ACL_EXECUTE) == ACLCHECK_OK;
-#else
-          pg_proc_aclcheck(routine->oid, role, ACL_EXECUTE) == ACLCHECK_OK;
-#endif
+          RightOf(role, ProcedureRelationId, routine->oid, ACL_EXECUTE) == ACLCHECK_OK;
   }
   ReleaseSysCacheList(list);
   return may;

@@ -1,5 +1,9 @@
 #include "pg/statement_settings.h"
 
+extern "C" {
+#include "utils/guc.h"
+}
+
 namespace outbox::pg {
 
 std::span<const PinnedSetting> StatementSettings(Plan plan) {
@@ -23,6 +27,14 @@ std::span<const PinnedSetting> StatementSettings(Plan plan) {
   constexpr size_t kIndexOrder = 10;
   const std::span<const PinnedSetting> all(kSettings);
   return plan == Plan::kUsual ? all.first(kUsual) : plan == Plan::kIndexOrder ? all.first(kIndexOrder) : all;
+}
+
+int Pin(std::span<const PinnedSetting> settings) {
+  const int level = NewGUCNestLevel();
+  for (const PinnedSetting& setting : settings) {
+    (void)set_config_option(setting.name, setting.value, PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+  }
+  return level;
 }
 
 }  // namespace outbox::pg

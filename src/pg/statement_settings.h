@@ -28,4 +28,8 @@ enum class Plan : unsigned char {
 // What statements, and the text that goes in and out, mean; and how they are planned.
 std::span<const PinnedSetting> StatementSettings(Plan plan);
 
+// Pins them, until AtEOXact_GUC(false, the level that is returned), or the end of the transaction or savepoint after an
+// error. Plain.
+int Pin(std::span<const PinnedSetting> settings);
+
 }  // namespace outbox::pg
