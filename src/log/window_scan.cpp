@@ -17,6 +17,9 @@ namespace {
 constexpr size_t kBatch = 32768;
 constexpr size_t kFirstBatch = 128;  // most windows are one or two rows: no room for a batch is made for them
 
+constexpr unsigned kCacheLine = 64;     // bytes
+constexpr unsigned kPrefetched = 1024;  // bytes of a row; what follows the processor asks for by itself
+
 uint64 MakeLocation(size_t log_table, BlockNumber block, OffsetNumber offset) {
   return static_cast<uint64>(log_table) << 48 | static_cast<uint64>(block) << 16 | offset;
 }
@@ -294,10 +297,10 @@ void RowReader::Start(const WindowBounds& window, const days::LogTableList& leav
   fates_ = XidFates();
 }
 
-bool RowReader::Read(const RowLocation& location, RowView* row) {
-  size_t number = location.location >> 48;
+Buffer RowReader::Pin(uint64_t location) {
+  size_t number = location >> 48;
   if (number >= opened_.size()) {
-    return false;
+    return InvalidBuffer;
   }
   OpenedTable& opened = opened_[number];
   if (opened.state == OpenedTable::State::kNotYet) {
@@ -305,24 +308,51 @@ bool RowReader::Read(const RowLocation& location, RowView* row) {
     opened.state = there ? OpenedTable::State::kOpen : OpenedTable::State::kGone;
     opened.blocks = there ? RelationGetNumberOfBlocks(opened.log_table.heap) : 0;
   }
-  if (opened.state == OpenedTable::State::kGone) {
-    return false;
+  if (opened.state == OpenedTable::State::kGone || BlockOf(location) >= opened.blocks) {
+    return InvalidBuffer;
   }
-  uint64 page_number = location.location >> 16;
-  if (BlockOf(location.location) >= opened.blocks) {
-    return false;
-  }
+  uint64 page_number = location >> 16;
   Pinned& pinned = pins_[page_number % kPins];
   if (pinned.buffer == InvalidBuffer || pinned.page != page_number) {
     if (pinned.buffer != InvalidBuffer) {
       ReleaseBuffer(pinned.buffer);
       pinned.buffer = InvalidBuffer;
     }
-    pinned.buffer = ReadBuffer(opened.log_table.heap, BlockOf(location.location));
+    pinned.buffer = ReadBuffer(opened.log_table.heap, BlockOf(location));
     pinned.page = page_number;
   }
-  LockBuffer(pinned.buffer, BUFFER_LOCK_SHARE);
-  Page page = BufferGetPage(pinned.buffer);
+  return pinned.buffer;
+}
+
+void RowReader::Expect(const RowLocation& location) {
+  const Buffer buffer = Pin(location.location);
+  if (buffer != InvalidBuffer) {
+    const auto* page = reinterpret_cast<const PageHeaderData*>(BufferGetPage(buffer));
+    __builtin_prefetch(page);
+    __builtin_prefetch(&page->pd_linp[OffsetOf(location.location) - 1]);
+  }
+}
+
+// Looks at the page without its lock: what it finds is only where to look, and no address is a wrong one.
+void RowReader::Prefetch(const RowLocation& location) const {
+  const Pinned& pinned = pins_[(location.location >> 16) % kPins];
+  if (pinned.buffer == InvalidBuffer || pinned.page != location.location >> 16) {
+    return;
+  }
+  const char* page = BufferGetPage(pinned.buffer);
+  const ItemIdData item = reinterpret_cast<const PageHeaderData*>(page)->pd_linp[OffsetOf(location.location) - 1];
+  for (unsigned at = 0; at < item.lp_len && at < kPrefetched; at += kCacheLine) {
+    __builtin_prefetch(page + item.lp_off + at);
+  }
+}
+
+bool RowReader::Read(const RowLocation& location, RowView* row) {
+  const Buffer buffer = Pin(location.location);
+  if (buffer == InvalidBuffer) {
+    return false;
+  }
+  LockBuffer(buffer, BUFFER_LOCK_SHARE);
+  Page page = BufferGetPage(buffer);
   OffsetNumber offset = OffsetOf(location.location);
   HeapTupleHeader tuple = nullptr;
   if (offset <= PageGetMaxOffsetNumber(page) && ItemIdIsNormal(PageGetItemId(page, offset))) {
@@ -331,7 +361,7 @@ bool RowReader::Read(const RowLocation& location, RowView* row) {
       tuple = nullptr;
     }
   }
-  LockBuffer(pinned.buffer, BUFFER_LOCK_UNLOCK);
+  LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
   return tuple != nullptr && ViewRow(tuple, row) && row->created_at == location.created_at &&
          window_->Contains(row->xid);
 }

@@ -73,6 +73,10 @@ class RowReader {
  public:
   // Both outlive the next Close().
   void Start(const WindowBounds& window, const days::LogTableList& leaves);
+  // A row that is read soon: its page is pinned, and the processor asked for what says where in it the row lies; then,
+  // some rows later, for the row. Both are only to save time.
+  void Expect(const RowLocation& location);
+  void Prefetch(const RowLocation& location) const;
   // Returns false if the row is not there any more, or is another one.
   bool Read(const RowLocation& location, RowView* row);
   void Close();
@@ -82,12 +86,15 @@ class RowReader {
     Buffer buffer = InvalidBuffer;
     uint64_t page = 0;  // location without the offset
   };
-  static constexpr int kPins = 32;
+  static constexpr int kPins = 64;
   struct OpenedTable {
     days::LogTable log_table;
     BlockNumber blocks = 0;
     enum class State : uint8_t { kNotYet, kOpen, kGone } state = State::kNotYet;
   };
+  // InvalidBuffer: there is no such page any more.
+  Buffer Pin(uint64_t location);
+
   const WindowBounds* window_ = nullptr;
   const days::LogTableList* leaves_ = nullptr;
   XidFates fates_;
