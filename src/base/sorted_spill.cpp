@@ -45,7 +45,7 @@ void SortedSpill::MakeRoom() {
   if (rows_.size() == capacity_) {
     WriteRun();
   } else {
-    rows_.reserve(std::min(capacity_, std::max<size_t>(1024, 2 * rows_.size())));  // never above the capacity
+    rows_.reserve(std::min(capacity_, std::max<size_t>(64, 2 * rows_.size())));  // never above the capacity
   }
 }
 

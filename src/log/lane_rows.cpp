@@ -28,7 +28,15 @@ Event CopyEvent(const Event& event, Arena* arena) {
 }
 
 LaneRows::LaneRows(size_t memory, size_t sort_memory, Budget* budget)
-    : memory_(memory), sort_memory_(sort_memory), budget_(budget) {}
+    : memory_(memory), sort_memory_(sort_memory), budget_(budget) {
+  Charge();
+}
+
+LaneRows::~LaneRows() {
+  if (budget_ != nullptr) {
+    budget_->held -= charged_;
+  }
+}
 
 void LaneRows::ToLocations() {
   sorted_ = std::make_unique<SortedSpill>(kSpillDirectory, sort_memory_);

@@ -27,17 +27,22 @@ class LaneRows {
   // How much all rows of several lanes take together, and may take.
   struct Budget {
     size_t held = 0;
-    size_t most_events = 0;  // beyond that no lane keeps events in memory
+    size_t most_events = 0;  // beyond that no lane keeps events in memory, and beyond half of it none that is behind
   };
 
   static constexpr size_t kMostEventBytes = size_t{512} << 10;
+  static constexpr size_t kOwnBytes = 512;  // of one lane's part in a window, if nothing is in it
 
   // `memory`: bytes; a quarter of it at most for events, `sort_memory` for sorting locations. `budget` may be nullptr,
   // else it outlives this object.
   LaneRows(size_t memory, size_t sort_memory, Budget* budget);
-  ~LaneRows() { Free(); }
+  ~LaneRows();
   LaneRows(const LaneRows&) = delete;
   LaneRows& operator=(const LaneRows&) = delete;
+
+  // The lane has other windows to read before this one, so that more of them fit in if its events are fetched from the
+  // log when their turn comes.
+  void StandBehind() { behind_ = true; }
 
   // A row of the lane. `deliver_at`: 0: at once. `bytes`: of the event in memory, about; `copy(Arena*, Event*)` makes
   // it.
@@ -97,12 +102,13 @@ class LaneRows {
  private:
   bool IsTooMuch(size_t bytes) const {
     return !locations_.empty() && (buffered_bytes_ + bytes > std::min(memory_ / 4, kMostEventBytes) ||
-                                   (budget_ != nullptr && budget_->held + bytes > budget_->most_events));
+                                   (budget_ != nullptr && budget_->held + bytes > (behind_ ? budget_->most_events / 2
+                                                                                           : budget_->most_events)));
   }
   void ToLocations();
   void Charge() {
     if (budget_ != nullptr) {
-      const size_t now = memory_used();
+      const size_t now = kOwnBytes + memory_used();
       budget_->held += now - charged_;  // wraps around where it has become less
       charged_ = now;
     }
@@ -112,6 +118,7 @@ class LaneRows {
   size_t sort_memory_;
   Budget* budget_;
   size_t charged_ = 0;
+  bool behind_ = false;
   bool finished_ = false;
   int64_t oldest_ = 0;                  // smallest created_at of those without a deliver_at; 0: none
   DueCounts delayed_;                   // of the others

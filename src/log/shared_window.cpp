@@ -92,19 +92,32 @@ std::shared_ptr<LaneTake> SharedWindows::Join(const std::shared_ptr<WindowReadin
     if (lane->EndsWithNothing()) {
       lane->ahead_.pop_back();
     }
+    if (!lane->ahead_.empty()) {
+      take->rows.StandBehind();
+    }
     lane->ahead_.push_back(std::move(take));
   }
   return own;
 }
 
-// Lanes with more than one window ahead are slow, or read nothing for now.
+// Lanes with more than one window ahead are slow, or read nothing for now. What was read last goes first, for all of
+// them: then the next window begins at the same place for all.
 void SharedWindows::MakeRoom() {
-  if (budget_.held <= most_held_ / 2) {
-    return;
-  }
-  for (SharedLane* lane : lanes_) {
-    if (lane->ahead_.size() > 1) {
-      lane->ahead_.clear();
+  while (budget_.held > most_held_ / 2) {
+    const WindowReading* last = nullptr;
+    for (const SharedLane* lane : lanes_) {
+      if (lane->ahead_.size() > 1) {
+        const WindowReading* reading = lane->ahead_.back()->reading.get();
+        last = last == nullptr || reading->to.xmax > last->to.xmax ? reading : last;
+      }
+    }
+    if (last == nullptr) {
+      return;
+    }
+    for (SharedLane* lane : lanes_) {
+      if (lane->ahead_.size() > 1 && lane->ahead_.back()->reading.get() == last) {
+        lane->ahead_.pop_back();
+      }
     }
   }
 }

@@ -3,9 +3,11 @@
 // types and the hash of its key say which lanes may want it, and each lane gets its own (LaneRows). Another lane finds
 // that when it opens its next window, without a look at the log; then it stands where the others do again.
 //
-// No lane waits for another: one that is slow, paused or in trouble has a few windows ahead of it and is then left
-// behind; a lane elsewhere in the log reads by itself until it stands where others do. What was read for a lane and not
-// opened can be dropped at any time: then the lane reads it by itself.
+// No lane waits for another: one that is slow, paused or in trouble has windows ahead of it, as many as there is memory
+// for or kMostAhead, and is then left behind. Lanes are slow by turns in any backlog, for each sends as many bytes as
+// the others and their shares of a window differ; those that are left behind read on together. A lane elsewhere in the
+// log reads by itself until it stands where others do. What was read for a lane and not opened can be dropped at any
+// time: then the lane reads it by itself.
 //
 // Lanes in the middle of one window read the rest of it together, each from its own time on: after seek(), those of a
 // new route that starts at a time, and all of a worker that ended while it sent a large transaction.
@@ -204,7 +206,7 @@ class SharedWindows {
 class SharedLane {
  public:
   // How many windows are read ahead of a lane at most.
-  static constexpr size_t kMostAhead = 8;
+  static constexpr size_t kMostAhead = 64;
   // Lanes whose positions are so many transactions apart at most are read together, from where the last one stands.
   static constexpr uint64_t kNear = 2000;
   static constexpr uint64_t kAdoptedEnd = 503;  // of days/log_table_list.h

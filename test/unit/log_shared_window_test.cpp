@@ -496,6 +496,69 @@ TEST_F(SharedWindow, WhoReadsNothingIsLeftBehind) {
   EXPECT_EQ(figures.passes, 3 * SharedLane::kMostAhead + 1);
 }
 
+// Lane 0 reads in each turn, lane n in each n-th, as the shares of keys are in a backlog.
+class UnevenLanes : public ::testing::Test {
+ protected:
+  void Run(size_t memory, int windows_read) {
+    SharedWindows windows(memory);
+    std::vector<std::unique_ptr<SimLane>> lanes;
+    for (uint32_t lane = 0; lane < kLanes; ++lane) {
+      lanes.push_back(std::make_unique<SimLane>(&world, &windows, Filter({"*"}, lane, kLanes),
+                                                Position{.base = world.Now()}, &figures, 1000));
+    }
+    for (int turn = 0; turn < windows_read; ++turn) {
+      for (int i = 0; i < 100; ++i) {
+        world.Commit("a", "k" + std::to_string(i));
+      }
+      windows.BeginTurn();
+      for (int lane = 0; lane < kLanes; ++lane) {
+        if (turn % (lane + 1) == 0 && lanes[static_cast<size_t>(lane)]->Open()) {
+          lanes[static_cast<size_t>(lane)]->Finish();
+        }
+      }
+      most_held = std::max(most_held, windows.held());
+    }
+    for (bool more = true; more;) {
+      more = false;
+      windows.BeginTurn();
+      for (const auto& lane : lanes) {
+        if (lane->Open()) {
+          lane->Finish();
+          more = true;
+        }
+      }
+    }
+    size_t read = 0;
+    for (const auto& lane : lanes) {
+      read += lane->read;
+    }
+    EXPECT_EQ(read, static_cast<size_t>(windows_read) * 100);
+  }
+
+  static constexpr int kLanes = 8;
+  World world;
+  Figures figures;
+  size_t most_held = 0;
+};
+
+TEST_F(UnevenLanes, AllLookOnceWhileThereIsRoom) {
+  Run(size_t{64} << 20, 60);
+  EXPECT_EQ(figures.passes, 60u);
+}
+
+TEST_F(UnevenLanes, WhoIsBehindKeepsOnlyWhereItsEventsAre) {
+  // As events they would take 60 * 100 * 1000 bytes; where they are takes a sixtieth of that.
+  Run(size_t{2} << 20, 60);
+  EXPECT_EQ(figures.passes, 60u);
+  EXPECT_LT(most_held, size_t{1} << 20);
+}
+
+TEST_F(UnevenLanes, WhoIsLeftBehindReadsOnWithTheOthersThatAre) {
+  Run(size_t{128} << 10, 60);
+  EXPECT_GT(figures.passes, 60u);
+  EXPECT_LE(figures.passes, 120u);
+}
+
 TEST_F(SharedWindow, WhatFailsForAllIsReadByEach) {
   const Snapshot start = world.Now();
   for (int i = 0; i < 4; ++i) {
