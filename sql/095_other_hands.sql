@@ -32,6 +32,10 @@ FROM outbox.route r, generate_series(0, 8) n WHERE r.name = 'parked' OR (r.name 
 SELECT * FROM refused('DELETE FROM outbox.route WHERE name = ''log''');
 SELECT * FROM refused('DELETE FROM outbox.route WHERE name = ''parked''');
 SELECT * FROM refused('DELETE FROM outbox_internal.lane USING outbox.route r WHERE r.id = route_id AND r.name = ''log''');
+-- A route's new name is one that create_route() takes; one that stays as it is was asked before.
+SELECT * FROM refused('UPDATE outbox.route SET name = '''' WHERE name = ''log''');
+SELECT code, message FROM refused('UPDATE outbox.route SET name = repeat(''x'', 64) WHERE name = ''log''');
+SELECT tried('UPDATE outbox.route SET name = name WHERE name = ''log''');
 -- However the session has names quoted.
 SET quote_all_identifiers = on;
 SELECT code, message FROM refused('DELETE FROM outbox.route WHERE name = ''log''');

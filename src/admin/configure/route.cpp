@@ -4,6 +4,7 @@
 #include "admin/common/operation.h"
 #include "admin/common/query.h"
 #include "admin/common/route_audit.h"
+#include "admin/common/route_name.h"
 #include "admin/configure/route_check.h"
 #include "admin/configure/test_server.h"
 #include "admin/lookup/backlog.h"

@@ -17,7 +17,6 @@ namespace outbox::admin {
 
 namespace {
 
-constexpr size_t kMaxRouteName = 63;
 constexpr size_t kMaxPattern = 255;
 constexpr size_t kMaxPatterns = 256;
 constexpr int kMaxAttempts = 1000;
@@ -41,20 +40,6 @@ void CheckConvertible(const std::string& text) {
 }
 
 }  // namespace
-
-std::string CheckRouteName(const Cell& name) {
-  if (!name) {
-    Refuse(ERRCODE_NULL_VALUE_NOT_ALLOWED, "a route needs a name", "",
-           "SELECT name FROM outbox.route shows all routes; a new one may have any name of up to 63 bytes.");
-  }
-  bool blank = std::all_of(name->begin(), name->end(), [](unsigned char c) { return c <= ' '; });
-  bool control = std::any_of(name->begin(), name->end(), [](unsigned char c) { return c < ' ' || c == 127; });
-  if (blank || control || name->size() > kMaxRouteName) {
-    Refuse(ERRCODE_INVALID_PARAMETER_VALUE, "invalid route name \"" + *name + "\"", "",
-           "A name has 1 to 63 bytes, not only spaces, and no control characters.");
-  }
-  return *name;
-}
 
 std::vector<std::string> CheckPatterns(const char* argument, const std::vector<Cell>& patterns) {
   std::vector<std::string> result;

@@ -12,8 +12,6 @@
 
 namespace outbox::admin {
 
-std::string CheckRouteName(const Cell& name);
-
 // `argument` is the name of the argument, for the message. Duplicates are dropped.
 std::vector<std::string> CheckPatterns(const char* argument, const std::vector<Cell>& patterns);
 

@@ -1,7 +1,8 @@
-// Routes that are changed or dropped by hand: audited, and workers are told [P].
+// Routes that are changed or dropped by hand: their names checked, audited, and workers are told [P].
 #include "admin/common/operation.h"
 #include "admin/common/query.h"
 #include "admin/common/route_audit.h"
+#include "admin/common/route_name.h"
 #include "admin/guard/loss.h"
 #include "pg/entry.h"
 #include "pg/transaction.h"
@@ -9,6 +10,7 @@
 
 extern "C" {
 #include "commands/trigger.h"
+#include "executor/spi.h"
 #include "utils/fmgroids.h"
 }
 
@@ -21,6 +23,11 @@ std::string RowText(HeapTuple row, TupleDesc columns) {
   return pg::Guard([row, columns]() -> const char* {
     return OidOutputFunctionCall(F_RECORD_OUT, heap_copy_tuple_as_datum(row, columns));
   });
+}
+
+std::string NameOf(HeapTuple route, TupleDesc columns) {
+  return pg::Guard(
+      [route, columns]() -> const char* { return SPI_getvalue(route, columns, SPI_fnumber(columns, "name")); });
 }
 
 }  // namespace
@@ -46,6 +53,9 @@ OUTBOX_FUNCTION(outbox_note_route) {
   } else {
     const TupleDesc columns = RelationGetDescr(trigger->tg_relation);
     const bool deletes = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
+    if (!deletes && NameOf(trigger->tg_newtuple, columns) != NameOf(trigger->tg_trigtuple, columns)) {
+      CheckRouteName(NameOf(trigger->tg_newtuple, columns));
+    }
     const std::string from = RowText(trigger->tg_trigtuple, columns);
     AuditRouteByHand(from, deletes ? Cell() : Cell(RowText(trigger->tg_newtuple, columns)),
                      deletes ? "DELETE" : "UPDATE");
