@@ -27,8 +27,8 @@ Event CopyEvent(const Event& event, Arena* arena) {
   return result;
 }
 
-LaneRows::LaneRows(size_t memory, size_t sort_memory, Budget* budget)
-    : memory_(memory), sort_memory_(sort_memory), budget_(budget) {
+LaneRows::LaneRows(size_t memory, size_t sort_memory, Budget* budget, size_t own_bytes)
+    : memory_(memory), sort_memory_(sort_memory), budget_(budget), own_bytes_(own_bytes) {
   Charge();
 }
 

@@ -31,11 +31,10 @@ class LaneRows {
   };
 
   static constexpr size_t kMostEventBytes = size_t{512} << 10;
-  static constexpr size_t kOwnBytes = 512;  // of one lane's part in a window, if nothing is in it
 
   // `memory`: bytes; a quarter of it at most for events, `sort_memory` for sorting locations. `budget` may be nullptr,
-  // else it outlives this object.
-  LaneRows(size_t memory, size_t sort_memory, Budget* budget);
+  // else it outlives this object. `own_bytes`: what whoever holds this takes besides the rows.
+  LaneRows(size_t memory, size_t sort_memory, Budget* budget, size_t own_bytes = 0);
   ~LaneRows();
   LaneRows(const LaneRows&) = delete;
   LaneRows& operator=(const LaneRows&) = delete;
@@ -108,7 +107,7 @@ class LaneRows {
   void ToLocations();
   void Charge() {
     if (budget_ != nullptr) {
-      const size_t now = kOwnBytes + memory_used();
+      const size_t now = own_bytes_ + memory_used();
       budget_->held += now - charged_;  // wraps around where it has become less
       charged_ = now;
     }
@@ -117,6 +116,7 @@ class LaneRows {
   size_t memory_;
   size_t sort_memory_;
   Budget* budget_;
+  size_t own_bytes_;
   size_t charged_ = 0;
   bool behind_ = false;
   bool finished_ = false;

@@ -69,7 +69,7 @@ struct LaneTake {
         narrower(!(from.base == reading->from && after() == reading->after)),
         filter(lane_filter),
         version(filter->version()),
-        rows(memory, sort_memory, budget) {}
+        rows(memory, sort_memory, budget, sizeof(LaneTake) + from.base.xip.size() * sizeof(uint64_t)) {}
 
   // What is in it is what the lane would find.
   bool current() const { return !reading->broken && !dropped && version == filter->version(); }
