@@ -33,12 +33,6 @@ const char* LogNumber(int64 number);
 // How the lines begin that NameLogLines() has each line end with.
 inline constexpr const char* kLogHead = "outbox: process=";
 // In place of the text of an error that MayTellOfRow().
-// Of a sink process that ends whatever is asked of it: what a person has to do about that is in no option.
-inline constexpr const char* kSinkCodes = "SINK_";
-inline constexpr const char* kSinkProgramHint =
-    "The sink's program ends by itself: see what it has written to the server log, and whether its libraries are "
-    "installed (ldd on the program).";
-
 inline constexpr const char* kRowTold =
     "an error whose text may hold a part of an event, and is left out here; its SQLSTATE is told";
 

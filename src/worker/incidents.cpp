@@ -6,6 +6,7 @@
 #include "pg/encoding.h"
 #include "pg/guard.h"
 #include "pg/log_line.h"
+#include "pg/trouble_hints.h"
 #include "relay/side_lanes.h"
 
 namespace outbox::worker {

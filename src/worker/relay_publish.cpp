@@ -7,6 +7,7 @@
 #include "base/fault_point.h"
 #include "pg/guard.h"
 #include "pg/log_line.h"
+#include "pg/trouble_hints.h"
 #include "pg/worker_slot.h"
 #include "worker/lane_board.h"
 
@@ -224,12 +225,13 @@ void RelayPublisher::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& 
   const char* route = lane.route.name.c_str();
   const char* code = status.error->code.c_str();
   const char* message = status.error->message.c_str();
+  const char* hint = status.error->code == pg::kDiskFull ? pg::kDiskFullHint : "See outbox.lag.";
   const int number = status.id.lane;
   pg::Guard([=] {
     ereport(LOG,
             (errmsg("outbox: lane %d of route \"%s\" has trouble with its tables: %s", number, route, message),
              errdetail("The error is %s. It is tried again by itself; nothing is lost meanwhile.", code),
-             errhint("See outbox.lag."),
+             errhint("%s", hint),
              pg::LogEvent("lane_trouble", {{"route", route}, {"lane", pg::LogNumber(number)}, {"error_code", code}})));
   });
 }

@@ -13,6 +13,7 @@
 #include "admin/show/doctor.h"
 #include "pg/log_line.h"
 #include "pg/shared.h"
+#include "pg/trouble_hints.h"
 #include "relay/side_lanes.h"
 
 namespace outbox::admin {
@@ -254,7 +255,9 @@ void CheckLanes(Findings* findings) {
       trouble->what =
           std::string(view->trouble.error_class) + " trouble, " + view->trouble.code + ": " + view->trouble.message;
       const bool topic = std::strcmp(view->trouble.error_class, "topic") == 0;
+      const bool full = std::strcmp(view->trouble.code, pg::kDiskFull) == 0;
       trouble->hint = trouble->person ? ForAPerson(view->trouble.code)
+                      : full          ? pg::kDiskFullHint
                       : topic         ? kMendTopic + std::string("; it is tried again by itself.")
                       : view->next_try_unix == 0
                           ? "It is being tried again by itself, right now; see outbox.destination."

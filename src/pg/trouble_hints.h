@@ -1,0 +1,20 @@
+// What somebody has to do about trouble that goes on, by its class and code: said in the server's log and by doctor(),
+// in the same words.
+#pragma once
+
+namespace outbox::pg {
+
+// Of a sink process that ends whatever is asked of it: what a person has to do about that is in no option.
+inline constexpr const char* kSinkCodes = "SINK_";
+inline constexpr const char* kSinkProgramHint =
+    "The sink's program ends by itself: see what it has written to the server log, and whether its libraries are "
+    "installed (ldd on the program).";
+
+// SQLSTATE, where a lane could not write to its tables.
+inline constexpr const char* kDiskFull = "53100";
+inline constexpr const char* kDiskFullHint =
+    "Give the disk room. Deliveries go on meanwhile but cannot be noted: what was delivered counts as pending, and is "
+    "sent "
+    "again if the worker ends before.";
+
+}  // namespace outbox::pg
