@@ -59,13 +59,20 @@ void Execute(Access access, Plan plan, const char* sql, int count, const char* c
     nulls[i] = params[i] == nullptr ? 'n' : ' ';
     values[i] = params[i] == nullptr ? static_cast<Datum>(0) : CStringGetTextDatum(params[i]);
   }
+  if (access == Access::kLatest) {
+    CommandCounterIncrement();
+    PushActiveSnapshot(GetLatestSnapshot());
+  }
   WithSpiAsOwner(plan, [&] {
-    int code = SPI_execute_with_args(sql, count, types, values, nulls, access == Access::kRead, 0);
+    int code = SPI_execute_with_args(sql, count, types, values, nulls, access != Access::kWrite, 0);
     if (code < 0) {
       ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("SPI failed: %s", SPI_result_code_string(code))));
     }
     TakeRows(rows);
   });
+  if (access == Access::kLatest) {
+    PopActiveSnapshot();
+  }
 }
 
 }  // namespace

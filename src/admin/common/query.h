@@ -21,10 +21,23 @@ namespace outbox::admin {
 using Cell = std::optional<std::string>;  // nothing: NULL
 using Row = std::vector<Cell>;
 
-enum class Access : bool {
-  kRead,   // under the snapshot of the calling statement; also on a standby
-  kWrite,  // under a new snapshot, which sees what earlier statements of this function did
+enum class Access : uint8_t {
+  kRead,    // under the snapshot of the calling statement; also on a standby
+  kWrite,   // under a new snapshot, which sees what earlier statements of this function did
+  kLatest,  // reads only, what is committed by now: the snapshot of a transaction in REPEATABLE READ may be an hour old
 };
+
+// Calls it with what is committed by now as the active snapshot, which Access::kRead reads under.
+template <typename Look>
+auto AtLatestSnapshot(const Look& look) {
+  pg::Guard([] {
+    CommandCounterIncrement();
+    PushActiveSnapshot(GetLatestSnapshot());
+  });
+  auto seen = look();
+  pg::Guard([] { PopActiveSnapshot(); });
+  return seen;
+}
 
 using Plan = pg::Plan;
 

@@ -420,9 +420,9 @@ OUTBOX_FUNCTION(outbox_drop_route) {
   RequireWritable("outbox.drop_route()");
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   // Counted before the route is locked: its workers go on meanwhile.
-  const int64 pending = Pending(LoadLanes(name), 0);
+  const int64 pending = AtLatestSnapshot([&] { return Pending(LoadLanes(name), 0); });
   std::vector<Row> counted =
-      RunSql(Access::kWrite,
+      RunSql(Access::kLatest,
              "SELECT count(*) FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
              "WHERE r.name = $1",
              {name});

@@ -90,10 +90,7 @@ void AddRoute(const std::vector<LaneRecord>& lanes, const Question& question, co
   }
 }
 
-}  // namespace
-
-Loss FindLoss(const Question& question) {
-  pg::Guard([] { PushActiveSnapshot(GetLatestSnapshot()); });
+Loss Find(const Question& question) {
   Loss loss;
   size_t told = 0;
   std::map<std::pair<int64, int>, ParkedCount> parked;
@@ -124,8 +121,13 @@ Loss FindLoss(const Question& question) {
     loss.any = true;
     loss.text += (loss.text.empty() ? "" : " ") + TellOpenEmitters(open) + ".";
   }
-  pg::Guard([] { PopActiveSnapshot(); });
   return loss;
+}
+
+}  // namespace
+
+Loss FindLoss(const Question& question) {
+  return AtLatestSnapshot([&question] { return Find(question); });
 }
 
 std::string UndeliveredTo(const char* server) {

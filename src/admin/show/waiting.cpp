@@ -166,7 +166,7 @@ bool StillReached(const std::vector<LaneKey>& lanes, uint64 barrier, CheckTables
 }
 
 FoundEvent EventToWaitFor(const outbox::Uuid& id) {
-  std::vector<FoundEvent> events = FindEvents(Access::kWrite, id);
+  std::vector<FoundEvent> events = FindEvents(Access::kLatest, id);
   std::string text(outbox::kUuidTextLength, '\0');
   outbox::FormatUuid(id, text.data());
   if (events.empty()) {
@@ -192,7 +192,7 @@ bool EventIsParked(const FoundEvent& event) {
   std::string id(outbox::kUuidTextLength, '\0');
   outbox::FormatUuid(event.id, id.data());
   return RunSql(
-             Access::kWrite,
+             Access::kLatest,
              "SELECT EXISTS (SELECT FROM outbox_internal.parked WHERE id = $1::uuid AND created_at = $2::timestamptz "
              "AND replay = 0 AND state <> 'dead')",
              {Cell(id), UnixMicrosCell(event.created_at)})[0][0] == "t";
@@ -202,7 +202,7 @@ bool EventIsParked(const FoundEvent& event) {
 bool AnyDelivers(const FoundEvent& event) {
   std::string id(outbox::kUuidTextLength, '\0');
   outbox::FormatUuid(event.id, id.data());
-  return RunSql(Access::kWrite,
+  return RunSql(Access::kLatest,
                 "SELECT coalesce(bool_and(s.state NOT IN ('passed over', 'not known', 'not routed')), false) "
                 "FROM outbox.status($1::uuid) s WHERE s.created_at = $2::timestamptz AND coalesce(s.replay, 0) = 0",
                 {Cell(id), UnixMicrosCell(event.created_at)})[0][0] == "t";
@@ -211,7 +211,7 @@ bool AnyDelivers(const FoundEvent& event) {
 // Whether parked events wait; those scheduled for later count only if `scheduled`. Three queries, each with an index of
 // its own.
 bool AnyIsParked(int64 until, bool scheduled) {
-  return RunSql(Access::kWrite,
+  return RunSql(Access::kLatest,
                 "SELECT EXISTS (SELECT FROM outbox_internal.waiting p JOIN outbox.route r ON p.route_id = r.id "
                 "  WHERE p.created_at <= $1::timestamptz)"
                 " OR EXISTS (SELECT FROM outbox_internal.due_shared p JOIN outbox.route r ON p.route_id = r.id "
@@ -231,7 +231,7 @@ std::string Events(int64 count, const char* what) {
 // Topics that have left the lane, which itself is at its end; "": none has.
 std::string TopicsApart(const LaneKey& lane) {
   const std::vector<Row> topics = RunSql(
-      Access::kWrite,
+      Access::kLatest,
       "SELECT topic, error_code, error_message FROM outbox_internal.side_topic WHERE route_id = $1::bigint AND lane = "
       "$2::int ORDER BY topic",
       {Cell(std::to_string(lane.route_id)), Cell(std::to_string(lane.lane))});
@@ -255,7 +255,7 @@ std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
     if (reached.By(lane, barrier) || ++behind > 1) {
       continue;
     }
-    std::vector<Row> route = RunSql(Access::kWrite, "SELECT name FROM outbox.route WHERE id = $1::bigint",
+    std::vector<Row> route = RunSql(Access::kLatest, "SELECT name FROM outbox.route WHERE id = $1::bigint",
                                     {Cell(std::to_string(lane.route_id))});
     const OwnedLaneView* view = FindLaneView(reached.lanes, lane.route_id, lane.lane);
     const std::string apart = TopicsApart(lane);
@@ -272,11 +272,11 @@ std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
 
 std::string ParkedLeft(bool scheduled) {
   ParkedCount all;
-  for (const auto& [lane, parked] : CountParked(Access::kWrite)) {
+  for (const auto& [lane, parked] : CountParked(Access::kLatest)) {
     all.Add(parked);
   }
   int64 overdue = 0;
-  for (const Overdue& one : LoadOverdue(Access::kWrite)) {
+  for (const Overdue& one : LoadOverdue(Access::kLatest)) {
     overdue += one.count;
   }
   std::string text;
@@ -304,7 +304,7 @@ void TellLeft(const outbox::Uuid& id) {
   outbox::FormatUuid(id, text.data());
   std::string left;
   for (const Row& row : RunSql(
-           Access::kWrite,
+           Access::kLatest,
            "SELECT s.route, s.state, s.error_code, s.error_message FROM outbox.status($1::uuid) s WHERE s.state NOT IN "
            "('delivered', 'dead', 'skipped', 'discarded', 'passed over', 'not known', 'not routed') AND s.replay = 0 "
            "ORDER BY 1",
@@ -333,7 +333,7 @@ OUTBOX_FUNCTION(outbox_wait_for) {
   auto check_tables = [&] {
     parked = EventIsParked(event);
     waiting.clear();
-    for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kWrite)) {
+    for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kLatest)) {
       // A route that cannot work may want the event: that is unknown until the route is repaired.
       if ((lane.spec == nullptr || Takes(lane, event)) && !lane.Passed(FactsOf(event))) {
         waiting.push_back({lane.route_id, lane.lane, std::nullopt});
@@ -385,7 +385,7 @@ class EmptyLanes {
   void Find(const std::vector<LaneKey>& waiting, uint64 barrier) {
     empty_.clear();
     const Reached reached;
-    for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kWrite))) {
+    for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kLatest))) {
       const bool behind = std::any_of(waiting.begin(), waiting.end(), [&](const LaneKey& lane) {
         return lane.route_id == route[0].route_id && !reached.By(lane, barrier);
       });
@@ -421,7 +421,7 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
     delayed = PG_GETARG_BOOL(1);
   }
   uint64 barrier = AskForBarrier();
-  outbox::Snapshot asked = ParseSnapshot(RunSql(Access::kWrite, "SELECT pg_current_snapshot()")[0][0].value());
+  outbox::Snapshot asked = ParseSnapshot(RunSql(Access::kLatest, "SELECT pg_current_snapshot()")[0][0].value());
   int64 until = Guard([] { return outbox::pg::ClockNow(); });
   std::vector<LaneKey> waiting;
   EmptyLanes empty(asked, delayed);
@@ -429,7 +429,7 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
   auto check_tables = [&] {
     waiting.clear();
     for (const Row& row :
-         RunSql(Access::kWrite, "SELECT route_id, lane, coalesce(owner, 0) FROM outbox_internal.lane")) {
+         RunSql(Access::kLatest, "SELECT route_id, lane, coalesce(owner, 0) FROM outbox_internal.lane")) {
       waiting.push_back({std::stoll(row[0].value()), std::stoi(row[1].value()), std::stoll(row[2].value())});
     }
     empty.Remove(&waiting, barrier);
@@ -442,7 +442,7 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
     // enough.
     const TimestampTz enough = GetCurrentTimestamp() + kShortestSettle;
     Settle(end, [&] {
-      for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kWrite))) {
+      for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kLatest))) {
         for (const LaneBacklog& backlog : CountBacklog(
                  route, {.limit = kSettleScanLimit, .only = &asked, .due_by = DueBy(delayed), .parked = true})) {
           if (backlog.pending > 0 || (backlog.capped && GetCurrentTimestamp() < enough)) {
