@@ -71,7 +71,7 @@ BEGIN
       HINT = 'A pattern is made of these, and * for any run of characters; one that begins with outbox.event. may have others, as aggregate types may.';
   END IF;
   PERFORM outbox_internal.grant_by_pattern(role, 'emit', topics);
-  SELECT string_agg(t.relation::text, ', '), string_agg(DISTINCT format('SELECT outbox.grant_emit(%L);', t.owner), ' ') INTO without, owners
+  SELECT string_agg(t.relation::text, ', '), string_agg(DISTINCT format('SELECT outbox.grant_emit(%L);', quote_ident(t.owner)), ' ') INTO without, owners
   FROM outbox_internal.tables_without_right() t;
   IF topics IS NOT NULL AND without IS NOT NULL THEN
     RAISE WARNING USING MESSAGE = 'rows of tables with a trigger emit_row are refused from now on: ' || without,

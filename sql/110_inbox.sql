@@ -279,6 +279,10 @@ SELECT outbox.receive('path', 'orders', '1', 1700000000000001), outbox.receive('
 RESET search_path;
 DROP SCHEMA regress_inbox_path CASCADE;
 
+-- The last position that there is: what comes after it is no number, and seek_stream() still leads away from there.
+SELECT outbox.receive_next('last', 's', 9223372036854775807), outbox.receive_next('last', 's', 5);
+SELECT outbox.seek_stream('last', 's', 5), outbox.receive_next('last', 's', 5), outbox.receive_next('last', 's', 6);
+
 -- Nothing is left.
 SELECT count(outbox.forget_consumer(c)) FROM (SELECT DISTINCT consumer FROM outbox.received) r (c);
 SELECT count(*) FROM outbox.received;

@@ -79,6 +79,16 @@ SELECT * FROM pg_temp.doctor();
 ALTER TABLE regress_given OWNER TO regress_nothing;
 SELECT outbox.grant_emit('regress_nothing');
 INSERT INTO regress_given VALUES (3);
+-- ... of a role that another would be taken for if it were not quoted
+CREATE ROLE "regress_It's";
+ALTER TABLE regress_given OWNER TO "regress_It's";
+INSERT INTO regress_given VALUES (3);
+SELECT hint FROM pg_temp.doctor();
+SELECT outbox.grant_emit('"regress_It''s"', topics => '{other}');
+INSERT INTO regress_given VALUES (3);
+SELECT outbox.revoke_emit('"regress_It''s"');
+ALTER TABLE regress_given OWNER TO regress_nothing;
+DROP ROLE "regress_It's";
 -- taken back: refused again while somebody's topics are limited
 SELECT outbox.revoke_emit('regress_nothing');
 INSERT INTO regress_given VALUES (4);

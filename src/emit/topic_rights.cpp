@@ -18,10 +18,10 @@ pg::PatternRights rights("emit_right", format::GlobMatches);
        errdetail("It may emit to %s. An event without a topic of its own counts as outbox.event.<aggregate type>.",
                  pg::PatternRights::Listed(right)),
        errhint(
-           "The owner of the extension may say outbox.grant_emit('%s', topics => ...) with further patterns, or "
+           "The owner of the extension may say outbox.grant_emit(%s, topics => ...) with further patterns, or "
            "without topics for all. What it said last outlives DROP OWNED and REVOKE: outbox.revoke_emit() takes it "
            "back.",
-           name)));
+           pg::RoleArgument(name))));
   pg_unreachable();
 }
 
@@ -44,9 +44,9 @@ bool MayEmit(Oid role) {
       (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE), errmsg("role \"%s\" may not emit", name),
        errdetail("It was granted no right to. What an emit_row trigger emits is its table owner's, and what comes by "
                  "another view or a rule that of who inserts there: no other role's topics are theirs."),
-       errhint("The owner of the extension may say outbox.grant_emit('%s', topics => ...), or without topics for "
+       errhint("The owner of the extension may say outbox.grant_emit(%s, topics => ...), or without topics for "
                "all.",
-               name)));
+               pg::RoleArgument(name))));
   pg_unreachable();
 }
 

@@ -58,19 +58,23 @@ Datum AsJsonb(const bytea* payload) {
 
 // The body in that one of the three columns that fits it; none for a tombstone. JSON under a content type that says so
 // came as payload or as payload_text: it is in both, so that whoever reads back what he wrote finds it where he left
-// it.
+// it. JSON that jsonb cannot hold came as json, and is text.
 void ShowBody(const Datum* row, const bool* row_nulls, Datum* values, bool* nulls) {
   if (row_nulls[kPayload]) {
     return;
   }
   bytea* payload = DatumGetByteaPP(row[kPayload]);
-  if (row_nulls[kContentType]) {
+  if (row_nulls[kContentType] && !FitsJsonb(payload)) {
+    const ViewColumn column = GetDatabaseEncoding() == PG_UTF8 ? kViewPayloadText : kViewPayloadBytes;
+    values[column] = PointerGetDatum(payload);
+    nulls[column] = false;
+  } else if (row_nulls[kContentType]) {
     values[kViewPayload] = AsJsonb(payload);
     nulls[kViewPayload] = false;
   } else if (IsTextual(DatumGetTextPP(row[kContentType]), payload)) {
     values[kViewPayloadText] = PointerGetDatum(payload);
     nulls[kViewPayloadText] = false;
-    if (SaysJson(DatumGetTextPP(row[kContentType])) && IsJson(payload)) {
+    if (SaysJson(DatumGetTextPP(row[kContentType])) && IsJson(payload) && FitsJsonb(payload)) {
       values[kViewPayload] = AsJsonb(payload);
       nulls[kViewPayload] = false;
     }

@@ -16,13 +16,12 @@ pg::PatternRights rights("receive_right", format::GlobMatches);
 
 [[noreturn]] void Refuse(const pg::Right* right, const char* consumer) {
   const char* name = GetUserNameFromId(right->role, false);
-  ereport(ERROR,
-          (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-           errmsg("role \"%s\" may not receive as consumer \"%s\"", name, consumer),
-           errdetail("It may receive as %s.", pg::PatternRights::Listed(right)),
-           errhint("The owner of the extension may say outbox.grant_receive('%s', consumers => ...) with further "
-                   "patterns, or without consumers for all.",
-                   name)));
+  ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+                  errmsg("role \"%s\" may not receive as consumer \"%s\"", name, consumer),
+                  errdetail("It may receive as %s.", pg::PatternRights::Listed(right)),
+                  errhint("The owner of the extension may say outbox.grant_receive(%s, consumers => ...) with further "
+                          "patterns, or without consumers for all.",
+                          pg::RoleArgument(name))));
 }
 
 }  // namespace

@@ -147,7 +147,8 @@ OUTBOX_FUNCTION(outbox_forget_consumer) {
 // Returns the position that was expected before; NULL: any.
 OUTBOX_FUNCTION(outbox_seek_stream) {
   static outbox::pg::Statement former = {
-      "SELECT s.reached OPERATOR(pg_catalog.+) 1::bigint FROM outbox_internal.inbox_stream s "
+      "SELECT CASE WHEN s.reached OPERATOR(pg_catalog.=) 9223372036854775807 THEN s.reached "
+      "ELSE s.reached OPERATOR(pg_catalog.+) 1::bigint END FROM outbox_internal.inbox_stream s "
       "WHERE s.consumer OPERATOR(pg_catalog.=) $1 AND s.stream OPERATOR(pg_catalog.=) $2 FOR UPDATE",
       2,
       {TEXTOID, TEXTOID}};

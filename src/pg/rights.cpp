@@ -101,6 +101,10 @@ AclResult RightTo(Oid catalog, Oid object, AclMode right) {
   return RightOf(GetUserId(), catalog, object, right);
 }
 
+const char* RoleArgument(const char* name) {
+  return quote_literal_cstr(quote_identifier(name));
+}
+
 bool MayCall(Oid role, const char* function) {
   bool may = false;
   CatCList* list = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(function));

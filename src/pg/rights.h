@@ -29,6 +29,9 @@ AclResult RightTo(Oid catalog, Oid object, AclMode right);
 bool MayCall(Oid role, const char* function);
 bool MayInsert(Oid role, const char* relation);
 
+// As it is written where an argument of type regrole is asked for: a string that holds an identifier. palloc'd.
+const char* RoleArgument(const char* name);
+
 // What a role may.
 struct Right {
   Oid role;

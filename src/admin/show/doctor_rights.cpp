@@ -51,7 +51,7 @@ constexpr PatternRight kPatternRights[] = {{"emit", "topics", "emit to every top
 // Roles with the right and without a row of grant_...() that says in which names.
 std::string UnsaidSql(const PatternRight& right) {
   const std::string action = right.action;
-  return "SELECT DISTINCT quote_ident(r.rolname), quote_literal(r.rolname) "
+  return "SELECT DISTINCT quote_ident(r.rolname), quote_literal(quote_ident(r.rolname)) "
          "FROM pg_proc p, aclexplode(p.proacl) x JOIN pg_roles r ON r.oid = x.grantee "
          "WHERE p.pronamespace = 'outbox'::regnamespace AND x.grantee <> p.proowner AND NOT r.rolsuper "
          "AND p.oid IN (SELECT outbox_internal." +
@@ -65,7 +65,10 @@ std::string LeftSql(const PatternRight& right) {
   const std::string action = right.action;
   return "SELECT quote_literal(coalesce((SELECT r.rolname FROM pg_roles r WHERE r.oid = o.found), e.role)), o.found IS "
          "NULL, e." +
-         std::string(right.names) + "::text FROM outbox_internal." + action +
+         std::string(right.names) +
+         "::text, quote_literal(quote_ident((SELECT r.rolname FROM pg_roles r WHERE r.oid = o.found))) FROM "
+         "outbox_internal." +
+         action +
          "_right e, LATERAL (SELECT outbox_internal.role_of(e.role, e.role_id, e.system_identifier) AS found) o "
          "WHERE o.found IS NULL OR NOT EXISTS (SELECT FROM outbox_internal." +
          action + "_routines() p WHERE has_function_privilege(o.found, p, 'EXECUTE')) ORDER BY 1";
@@ -109,17 +112,18 @@ size_t CheckPatternRight(const PatternRight& right, Findings* findings) {
                              : "its rights were taken back by another way: what it said of " + names +
                                    " holds if they are given again."),
                    gone ? "DELETE FROM outbox_internal." + action + "_right WHERE role = " + row[0].value() + ";"
-                        : "SELECT outbox.revoke_" + action + "(" + row[0].value() + ");");
+                        : "SELECT outbox.revoke_" + action + "(" + row[3].value() + ");");
   }
   return unsaid.size() + left.size();
 }
 
 // Returns how much there was to tell.
 size_t CheckTablesWithoutRight(Findings* findings) {
-  const std::vector<Row> tables = RunSql(
-      Access::kRead,
-      "SELECT quote_ident(owner), quote_literal(owner), string_agg(relation::text, ', ' ORDER BY relation::text) "
-      "FROM outbox_internal.tables_without_right() GROUP BY 1, 2 ORDER BY 1 LIMIT 20");
+  const std::vector<Row> tables =
+      RunSql(Access::kRead,
+             "SELECT quote_ident(owner), quote_literal(quote_ident(owner)), string_agg(relation::text, ', ' ORDER BY "
+             "relation::text) "
+             "FROM outbox_internal.tables_without_right() GROUP BY 1, 2 ORDER BY 1 LIMIT 20");
   for (const Row& row : tables) {
     findings->Problem("rights",
                       row[0].value() + " may not emit, and owns tables with a trigger emit_row: " + row[2].value() +
