@@ -17,6 +17,20 @@ bool Earlier(const ReplayEvent& a, const ReplayEvent& b) {
   return a.created_at < b.created_at;
 }
 
+// Events that the route has sent with another content than the log has: the audit knows.
+std::set<Uuid> EditedOf(const std::string& route) {
+  std::set<Uuid> edited;
+  for (const Row& row : RunSql(Access::kRead,
+                               "SELECT event_id FROM outbox.audit WHERE action = 'retry' AND route = $1 AND detail ? "
+                               "'edited' AND event_id IS NOT NULL",
+                               {route})) {
+    if (const std::optional<Uuid> id = ParseUuid(row[0].value()); id) {
+      edited.insert(*id);
+    }
+  }
+  return edited;
+}
+
 class Planner {
  public:
   Planner(const ReplayRequest& request, ReplayPlan* plan)
@@ -24,7 +38,8 @@ class Planner {
         from_(plan->from),
         count_ids_(!request.ids.empty()),
         given_up_too_(request.given_up),
-        most_(static_cast<size_t>(maintenance_work_mem) * 1024 / sizeof(ReplayEvent)) {
+        most_(static_cast<size_t>(maintenance_work_mem) * 1024 / sizeof(ReplayEvent)),
+        edited_(EditedOf(plan->from)) {
     Forget();
   }
 
@@ -40,7 +55,7 @@ class Planner {
     plan_->more = false;
     plan_->matched = plan_->first = plan_->last = plan_->bytes = 0;
     plan_->pending = plan_->parked = plan_->given_up = plan_->forgotten = plan_->passed_over = plan_->taken_up = 0;
-    plan_->of_others = 0;
+    plan_->of_others = plan_->edited = 0;
   }
 
  private:
@@ -91,6 +106,7 @@ class Planner {
     plan_->first = plan_->matched == 0 ? event.created_at : std::min(plan_->first, event.created_at);
     plan_->last = std::max(plan_->last, event.created_at);
     plan_->matched++;
+    plan_->edited += edited_.contains(event.id) ? 1 : 0;
     plan_->bytes += event.payload_bytes;
     int64 key = row.order_key ? std::strtoll(row.order_key->c_str(), nullptr, 10) : 0;
     Take({event.created_at, key, event.block, event.table, topic, event.offset,
@@ -121,6 +137,7 @@ class Planner {
   const bool count_ids_;
   const bool given_up_too_;
   const size_t most_;
+  const std::set<Uuid> edited_;
   std::set<Uuid> seen_;
 };
 

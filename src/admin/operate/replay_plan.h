@@ -44,6 +44,7 @@ struct ReplayPlan {
   int64 bytes = 0;
   int64 passed_over = 0;                                       // of these: sent for the first time
   int64 taken_up = 0;                                          // of these: skipped or discarded before
+  int64 edited = 0;                                            // of these: retry() had sent them with another content
   int64 pending = 0, parked = 0, given_up = 0, forgotten = 0;  // these are left alone
   int64 of_others = 0;                                         // where ids are given: the route does not want them
   int64 unknown_ids = 0;                                       // ids of which there is no event
