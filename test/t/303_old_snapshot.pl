@@ -1,7 +1,6 @@
 # A transaction at REPEATABLE READ or SERIALIZABLE, whose snapshot is older than what others have committed: what it is told of
 # undelivered events is what there is, not what it could see: drop_route() with its number and in the audit, wait_until_idle(),
 # wait_for().
-# matrix: B6
 use strict;
 use warnings;
 
