@@ -50,19 +50,23 @@ bool MayEmit(Oid role) {
   pg_unreachable();
 }
 
+// As EmitsNothing(), of what is known of the role.
+bool EmitsNothing(const pg::Right* right, Oid role) {
+  return !right->limited && !right->said && rights.limits() && !MayEmit(role);
+}
+
 }  // namespace
 
 // Without a right there are ways to here all the same: the views of others, their rules, and tables that one is given.
 // Where any role's topics are limited, these would be ways around the limit.
 bool EmitsNothing(Oid role) {
-  const pg::Right* right = rights.Of(role);
-  return !right->limited && !right->said && rights.limits() && !MayEmit(role);
+  return EmitsNothing(rights.Of(role), role);
 }
 
 void CheckTopicRight(const NewEvent* event) {
   const Oid role = OidIsValid(event->emitter) ? event->emitter : GetUserId();
   const pg::Right* right = rights.Of(role);
-  if (EmitsNothing(role)) {
+  if (EmitsNothing(right, role)) {
     RefuseUnsaid(role);
   }
   if (!right->limited) {

@@ -59,20 +59,13 @@ void Execute(Access access, Plan plan, const char* sql, int count, const char* c
     nulls[i] = params[i] == nullptr ? 'n' : ' ';
     values[i] = params[i] == nullptr ? static_cast<Datum>(0) : CStringGetTextDatum(params[i]);
   }
-  if (access == Access::kLatest) {
-    CommandCounterIncrement();
-    PushActiveSnapshot(GetLatestSnapshot());
-  }
   WithSpiAsOwner(plan, [&] {
-    int code = SPI_execute_with_args(sql, count, types, values, nulls, access != Access::kWrite, 0);
+    int code = SPI_execute_with_args(sql, count, types, values, nulls, access == Access::kRead, 0);
     if (code < 0) {
       ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("SPI failed: %s", SPI_result_code_string(code))));
     }
     TakeRows(rows);
   });
-  if (access == Access::kLatest) {
-    PopActiveSnapshot();
-  }
 }
 
 }  // namespace
@@ -101,6 +94,9 @@ void HintAtVersions(void*) {
 }
 
 std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params, Plan plan) {
+  if (access == Access::kLatest) {
+    return AtLatestSnapshot([&] { return RunSql(Access::kRead, sql, params, plan); });
+  }
   std::vector<Row> rows;
   const char* texts[kMaxParams] = {};
   for (size_t i = 0; i < params.size(); i++) {

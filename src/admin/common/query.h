@@ -30,10 +30,7 @@ enum class Access : uint8_t {
 // Calls it with what is committed by now as the active snapshot, which Access::kRead reads under.
 template <typename Look>
 auto AtLatestSnapshot(const Look& look) {
-  pg::Guard([] {
-    CommandCounterIncrement();
-    PushActiveSnapshot(GetLatestSnapshot());
-  });
+  pg::Guard([] { PushActiveSnapshot(GetLatestSnapshot()); });
   auto seen = look();
   pg::Guard([] { PopActiveSnapshot(); });
   return seen;

@@ -370,14 +370,17 @@ Snapshot ParseSnapshot(const std::string& text) {
 std::vector<LaneRecord> LoadLanes(const Cell& route, Access access, Positions positions) {
   // Routes, lanes and where they began, as they stood at one moment: each statement that may write takes a snapshot of
   // its own, and between two of them the lanes of a route may have been exchanged.
-  if (access != Access::kRead) {
-    pg::Guard([access] {
+  if (access == Access::kLatest) {
+    return AtLatestSnapshot([&] { return ReadLanes(route, positions); });
+  }
+  if (access == Access::kWrite) {
+    pg::Guard([] {
       CommandCounterIncrement();
-      PushActiveSnapshot(access == Access::kWrite ? GetTransactionSnapshot() : GetLatestSnapshot());
+      PushActiveSnapshot(GetTransactionSnapshot());
     });
   }
   std::vector<LaneRecord> lanes = ReadLanes(route, positions);
-  if (access != Access::kRead) {
+  if (access == Access::kWrite) {
     pg::Guard([] { PopActiveSnapshot(); });
   }
   return lanes;
