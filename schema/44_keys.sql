@@ -52,7 +52,9 @@ COMMENT ON FUNCTION outbox_internal.key_dead(bigint, bigint, boolean) IS
 
 CREATE OR REPLACE FUNCTION outbox_internal.key_head(route_id bigint, order_key bigint, block boolean,
     before_created_at timestamptz DEFAULT 'infinity', before_replay bigint DEFAULT 0,
-    before_id uuid DEFAULT '00000000-0000-0000-0000-000000000000')
+    before_id uuid DEFAULT '00000000-0000-0000-0000-000000000000',
+    from_created_at timestamptz DEFAULT '-infinity', from_replay bigint DEFAULT 0,
+    from_id uuid DEFAULT '00000000-0000-0000-0000-000000000000')
   RETURNS TABLE (created_at timestamptz, replay bigint, id uuid, state text, due_at timestamptz, aggregate_type text,
                  aggregate_id text, attempts integer, error_class text, error_code text, error_message text)
   LANGUAGE sql STABLE PARALLEL SAFE
@@ -64,6 +66,7 @@ BEGIN ATOMIC
          FROM outbox_internal.waiting w
          WHERE w.route_id OPERATOR(pg_catalog.=) $1 AND w.order_key OPERATOR(pg_catalog.=) $2
            AND ROW(w.created_at, w.replay, w.id) OPERATOR(pg_catalog.<) ROW($4, $5, $6)
+           AND ROW(w.created_at, w.replay, w.id) OPERATOR(pg_catalog.>=) ROW($7, $8, $9)
          ORDER BY w.created_at, w.replay, w.id LIMIT 1)
         UNION ALL
         (SELECT d.created_at, d.replay, d.id, d.state, d.due_at, d.aggregate_type, d.aggregate_id, d.attempts,
@@ -72,10 +75,10 @@ BEGIN ATOMIC
          WHERE ROW(d.created_at, d.replay, d.id) OPERATOR(pg_catalog.<) ROW($4, $5, $6))) h
   ORDER BY h.created_at, h.replay, h.id LIMIT 1;
 END;
-REVOKE ALL ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid) TO pg_monitor;
-COMMENT ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid) IS
-  'the row of outbox_internal.parked that goes first of a key; with a place of outbox_internal.parked: the first that goes before that';
+REVOKE ALL ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid, timestamptz, bigint, uuid) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid, timestamptz, bigint, uuid) TO pg_monitor;
+COMMENT ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid, timestamptz, bigint, uuid) IS
+  'the row of outbox_internal.parked that goes first of a key; before a place: the first that goes before that; from a place: of what waits, the first at or behind that';
 
 CREATE OR REPLACE VIEW outbox_internal.holding AS
   SELECT w.route_id, w.order_key, w.created_at, w.replay, w.id, w.state, w.due_at

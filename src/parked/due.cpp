@@ -17,19 +17,13 @@ constexpr size_t kMostRows = 1024;
 constexpr int kWaitingRead = 300;  // of a key; a run is shorter
 constexpr size_t kRowBytes = 256;  // beside the payload
 
-auto OrderOf(const auto& row) {
-  return std::tie(row.created_at, row.replay, row.id);
-}
-
-auto Order(const DueRow& row) {
-  return std::tie(row.rank, row.created_at, row.replay, row.id);
-}
-
-void ReadOrder(uint64 row, int column, auto* out) {
+KeyPlace ReadPlace(uint64 row, int column) {
   bool isnull = false;
-  out->created_at = ResultTime(row, column) + kPgEpochMicros;
-  memcpy(out->id.data(), DatumGetUUIDP(ResultDatum(row, column + 1, &isnull))->data, out->id.size());
-  out->replay = ResultInt64(row, column + 2);
+  KeyPlace place;
+  place.created_at = ResultTime(row, column) + kPgEpochMicros;
+  memcpy(place.id.data(), DatumGetUUIDP(ResultDatum(row, column + 1, &isnull))->data, place.id.size());
+  place.replay = ResultInt64(row, column + 2);
+  return place;
 }
 
 DueKey* KeyOf(uint64_t order_key, DueWork* work) {
@@ -46,9 +40,9 @@ void AddRows(const DueWork& work, DueVerdict verdict, Arguments* arguments) {
   Column replay(count);
   for (const DueRow& row : work.rows) {
     if (row.verdict == verdict) {
-      created_at.Add(TimeDatum(row.created_at));
-      id.Add(UuidDatum(row.id));
-      replay.Add(Int64GetDatum(row.replay));
+      created_at.Add(TimeDatum(row.place.created_at));
+      id.Add(UuidDatum(row.place.id));
+      replay.Add(Int64GetDatum(row.place.replay));
     }
   }
   arguments->Add(created_at.Array(TIMESTAMPTZOID));
@@ -125,20 +119,20 @@ void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool ke
   work->rows.reserve(work->rows.size() + SPI_processed);
   for (uint64 i = 0; i < SPI_processed; i++) {
     DueRow& row = work->rows.emplace_back();
-    ReadOrder(i, 0, &row);
+    row.place = ReadPlace(i, 0);
     row.order_key = static_cast<uint64_t>(ResultInt64(i, 3));
     row.scheduled = ResultBool(i, 4);
     row.bytes = kRowBytes + static_cast<size_t>(ResultInt32(i, 5));
     int64_t due = ResultTime(i, 6) + kPgEpochMicros;
-    row.rank = row.scheduled ? due : row.created_at;
+    row.rank = row.scheduled ? due : row.place.created_at;
     row.paused = ResultBool(i, 7);
   }
 }
 
 namespace {
 
-// The keys of the rows that were read, each once, and up to where of a key the waiting rows matter.
-void CollectKeys(DueWork* work) {
+// The keys of the rows that were read, each once, and between where and where of a key the waiting rows matter.
+void CollectKeys(KeyFronts* fronts, DueWork* work) {
   for (const DueRow& row : work->rows) {
     work->keys.emplace_back().order_key = row.order_key;
   }
@@ -151,7 +145,8 @@ void CollectKeys(DueWork* work) {
     DueKey* key = KeyOf(row.order_key, work);
     key->paused = key->paused || row.paused;
     if (!row.scheduled) {
-      key->up_to = std::max(key->up_to, row.created_at);
+      fronts->Appeared(row.order_key, row.place);
+      key->up_to = std::max(key->up_to, row.place.created_at);
     }
   }
 }
@@ -161,23 +156,30 @@ DueKey* KeyAt(uint64 row, int column, DueWork* work) {
   return &work->keys[static_cast<size_t>(ResultInt64(row, column) - 1)];
 }
 
-void ReadWaiting(const ParkedOwner& owner, Datum keys, Datum up_to, DueWork* work) {
+void ReadWaiting(const ParkedOwner& owner, Datum keys, Datum up_to, FrontColumns* fronts, DueWork* work) {
   static Statement waiting = {
       "SELECT w.created_at, w.id, w.replay, w.state = 'blocked', k.n FROM"
-      " ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY k(key, up_to, n) CROSS JOIN LATERAL"
+      " ROWS FROM (unnest($2), unnest($3), unnest($5), unnest($6), unnest($7))"
+      " WITH ORDINALITY k(key, up_to, from_created_at, from_replay, from_id, n) CROSS JOIN LATERAL"
       " (SELECT w.created_at, w.id, w.replay, w.state FROM outbox_internal.waiting w"
       " WHERE w.route_id = $1 AND w.order_key = k.key AND w.created_at <= k.up_to"
+      " AND ROW(w.created_at, w.replay, w.id) >= ROW(k.from_created_at, k.from_replay, k.from_id)"
       " ORDER BY w.created_at, w.replay, w.id LIMIT $4) w"
       " ORDER BY k.n, w.created_at",
-      4,
-      {INT8OID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, INT8OID},
+      7,
+      {INT8OID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, INT8OID, TIMESTAMPTZARRAYOID, INT8ARRAYOID, UUIDARRAYOID},
       nullptr};
-  Datum values[] = {Int64GetDatum(owner.lane.route_id), keys, up_to, Int64GetDatum(kWaitingRead)};
-  RunStatement(&waiting, values);
+  Arguments arguments;
+  arguments.Add(Int64GetDatum(owner.lane.route_id));
+  arguments.Add(keys);
+  arguments.Add(up_to);
+  arguments.Add(Int64GetDatum(kWaitingRead));
+  fronts->AddTo(&arguments);
+  RunStatement(&waiting, arguments.values);
   work->waiting.reserve(SPI_processed);
   for (uint64 i = 0; i < SPI_processed; i++) {
     WaitingRow& row = work->waiting.emplace_back();
-    ReadOrder(i, 0, &row);
+    row.place = ReadPlace(i, 0);
     row.blocked = ResultBool(i, 3);
     DueKey* key = KeyAt(i, 4, work);
     key->first = key->count == 0 ? i : key->first;
@@ -197,26 +199,28 @@ void ReadDead(const ParkedOwner& owner, Datum keys, DueWork* work) {
   for (uint64 i = 0; i < SPI_processed; i++) {
     DueKey* key = KeyAt(i, 3, work);
     key->dead = true;
-    ReadOrder(i, 0, &key->first_dead);
+    key->first_dead = ReadPlace(i, 0);
   }
 }
 
 }  // namespace
 
-void ReadDueKeys(const ParkedOwner& owner, bool block, DueWork* work) {
-  CollectKeys(work);
+void ReadDueKeys(const ParkedOwner& owner, bool block, KeyFronts* fronts, DueWork* work) {
+  CollectKeys(fronts, work);
   if (work->keys.empty()) {
     return;
   }
   Column keys(work->keys.size());
   Column up_to(work->keys.size());
+  FrontColumns from(work->keys.size());
   for (const DueKey& key : work->keys) {
     bool scheduled = key.up_to == INT64_MIN;  // any waiting row holds it
     keys.Add(Int64GetDatum(static_cast<int64>(key.order_key)));
     up_to.Add(scheduled ? TimestampTzGetDatum(DT_NOEND) : TimeDatum(key.up_to));
+    from.Add(fronts->Of(key.order_key));
   }
   const Datum key_array = keys.Array(INT8OID);
-  ReadWaiting(owner, key_array, up_to.Array(TIMESTAMPTZOID), work);
+  ReadWaiting(owner, key_array, up_to.Array(TIMESTAMPTZOID), &from, work);
   if (block) {
     ReadDead(owner, key_array, work);
   }
@@ -224,21 +228,20 @@ void ReadDueKeys(const ParkedOwner& owner, bool block, DueWork* work) {
 
 void JudgeDue(DueWork* work) {
   std::sort(work->rows.begin(), work->rows.end(), [](const DueRow& a, const DueRow& b) {
-    return a.order_key != b.order_key ? a.order_key < b.order_key : OrderOf(a) < OrderOf(b);
+    return a.order_key != b.order_key ? a.order_key < b.order_key : a.place < b.place;
   });
   size_t next = 0;
   for (const DueKey& key : work->keys) {
     WaitingRow* waiting = work->waiting.data() + key.first;
-    std::sort(waiting, waiting + key.count,
-              [](const WaitingRow& a, const WaitingRow& b) { return OrderOf(a) < OrderOf(b); });
+    std::sort(waiting, waiting + key.count, [](const WaitingRow& a, const WaitingRow& b) { return a.place < b.place; });
     bool blocking = false;
     size_t at = 0;  // how many of the waiting rows go: all before that are due
     for (; next < work->rows.size() && work->rows[next].order_key == key.order_key; next++) {
       DueRow& row = work->rows[next];
-      const bool behind_dead = key.dead && (row.scheduled || OrderOf(key.first_dead) < OrderOf(row));
+      const bool behind_dead = key.dead && (row.scheduled || key.first_dead < row.place);
       if (key.paused || behind_dead || (row.scheduled && key.count > 0)) {
         row.verdict = DueVerdict::kBlock;
-      } else if (row.scheduled || (at < key.count && OrderOf(waiting[at]) == OrderOf(row))) {
+      } else if (row.scheduled || (at < key.count && waiting[at].place == row.place)) {
         at += row.scheduled ? 0 : 1;
         row.verdict = DueVerdict::kTake;
       } else if (at == key.count) {
@@ -259,7 +262,8 @@ void JudgeDue(DueWork* work) {
 }
 
 void CutTaken(const relay::ClaimLimits& limits, DueWork* work) {
-  std::sort(work->rows.begin(), work->rows.end(), [](const DueRow& a, const DueRow& b) { return Order(a) < Order(b); });
+  std::sort(work->rows.begin(), work->rows.end(),
+            [](const DueRow& a, const DueRow& b) { return std::tie(a.rank, a.place) < std::tie(b.rank, b.place); });
   size_t events = 0;
   size_t bytes = 0;
   for (DueRow& row : work->rows) {

@@ -1,5 +1,5 @@
-// Passing over due events of topics that are away [P]. There may be a hundred thousand of them; they are read once and
-// not at every claim.
+// Where the search for what is due begins [P]: behind the entries of what has been sent, and behind due events of
+// topics that are away. There may be a hundred thousand of either; they are read once and not at every claim.
 #include <algorithm>
 
 #include "parked/rows.h"
@@ -66,7 +66,50 @@ Page ReadPage(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool k
   return page;
 }
 
+// Another worker's row without a key may come to be a moment after its time, with the commit that parks it.
+constexpr int64 kSharedBehind = 2 * USECS_PER_SEC;
+
+// Right before the first row of the result, and before `until` at most: what falls due later may yet come.
+DuePosition BeforeFirst(const DuePosition& after, TimestampTz until) {
+  if (SPI_processed > 0 && ResultTime(0, 0) < until) {
+    return {ResultTime(0, 0), ResultTime(0, 1) - 1};
+  }
+  return after.due_at < until ? DuePosition{until, DT_NOBEGIN} : after;
+}
+
+DuePosition FirstKeyed(const ParkedOwner& owner, const DuePosition& after, TimestampTz until) {
+  static Statement first = {
+      "SELECT p.due_at, p.created_at FROM outbox_internal.due_keyed p WHERE p.route_id = $1 AND p.lane = $2"
+      " AND ROW(p.due_at, p.created_at) > ROW($3, $4) ORDER BY p.due_at, p.created_at LIMIT 1",
+      4,
+      {INT8OID, INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(owner.lane.route_id), Int32GetDatum(owner.lane.lane),
+                    TimestampTzGetDatum(after.due_at), TimestampTzGetDatum(after.created_at)};
+  RunStatement(&first, values);
+  return BeforeFirst(after, until);
+}
+
+DuePosition FirstShared(const ParkedOwner& owner, const DuePosition& after, TimestampTz until) {
+  static Statement first = {
+      "SELECT p.due_at, p.created_at FROM outbox_internal.due_shared p WHERE p.route_id = $1"
+      " AND ROW(p.due_at, p.created_at) > ROW($2, $3) ORDER BY p.due_at, p.created_at LIMIT 1",
+      3,
+      {INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(owner.lane.route_id), TimestampTzGetDatum(after.due_at),
+                    TimestampTzGetDatum(after.created_at)};
+  RunStatement(&first, values);
+  return BeforeFirst(after, until);
+}
+
 }  // namespace
+
+void PassSent(const ParkedOwner& owner, int64_t now, DueFronts* fronts) {
+  const TimestampTz until = now - kPgEpochMicros;
+  fronts->keyed = FirstKeyed(owner, fronts->keyed, until);
+  fronts->shared = FirstShared(owner, fronts->shared, until - kSharedBehind);
+}
 
 bool ReadDueBehind(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, DuePosition* front,
                    DueWork* work) {

@@ -1,4 +1,5 @@
 // Which keys are held, and which row of a key comes next [P].
+#include "parked/rows.h"
 #include "parked/statements.h"
 #include "pg/sql.h"
 
@@ -13,12 +14,24 @@ namespace {
 // Rows promoted at once, over all keys of a call.
 constexpr int kRun = 256;
 
-Datum KeyArray(const std::vector<uint64_t>& keys) {
-  Column column(keys.size());
-  for (uint64_t key : keys) {
-    column.Add(Int64GetDatum(static_cast<int64>(key)));
+// Keys, each with where it is searched from: the columns of $2, $4, $5 and $6, and the search.
+#define OUTBOX_KEYS "k(key, from_created_at, from_replay, from_id)"
+#define OUTBOX_FROM_FRONT "from_created_at => k.from_created_at, from_replay => k.from_replay, from_id => k.from_id"
+#define OUTBOX_KEY_TYPES INT8OID, INT8ARRAYOID, BOOLOID, TIMESTAMPTZARRAYOID, INT8ARRAYOID, UUIDARRAYOID
+
+// Route, keys, policy and fronts: $1 to $6.
+void AddKeys(int64_t route_id, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,
+             Arguments* arguments) {
+  Column key(keys.size());
+  FrontColumns front(keys.size());
+  for (const uint64_t order_key : keys) {
+    key.Add(Int64GetDatum(static_cast<int64>(order_key)));
+    front.Add(fronts.Of(order_key));
   }
-  return column.Array(INT8OID);
+  arguments->Add(Int64GetDatum(route_id));
+  arguments->Add(key.Array(INT8OID));
+  arguments->Add(BoolGetDatum(block));
+  front.AddTo(arguments);
 }
 
 void AppendKeys(std::vector<uint64_t>* keys) {
@@ -29,67 +42,73 @@ void AppendKeys(std::vector<uint64_t>* keys) {
 
 }  // namespace
 
-void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& keys, int64_t now) {
+void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& keys, int64_t now,
+                  const KeyFronts& fronts) {
   // The run ends where a dead one holds the key. The statement spells out what waits: through outbox_internal.waiting
   // FOR UPDATE would lock and sort all rows of a key, and a test of a row's state by its position has the planner take
   // the right index.
   static Statement promote = {
-      "WITH head AS MATERIALIZED (SELECT k.key FROM unnest($2) k(key) CROSS JOIN LATERAL outbox_internal.key_head($1, "
-      "k.key, "
-      "$3) h"
-      " WHERE h.state = 'blocked' AND NOT EXISTS (SELECT FROM outbox_internal.key_pause($1, h.aggregate_type, "
+      "WITH head AS MATERIALIZED (SELECT k.* FROM ROWS FROM (unnest($2), unnest($4), unnest($5), "
+      "unnest($6)) " OUTBOX_KEYS " CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
+      ") h WHERE h.state = 'blocked' AND NOT EXISTS (SELECT FROM outbox_internal.key_pause($1, h.aggregate_type, "
       "h.aggregate_id)))"
-      " UPDATE outbox_internal.parked t SET state = 'retrying', due_at = $4"
+      " UPDATE outbox_internal.parked t SET state = 'retrying', due_at = $7"
       " FROM head h LEFT JOIN LATERAL outbox_internal.key_dead($1, h.key, $3) d ON true CROSS JOIN LATERAL"
-      " (SELECT p.created_at, p.id, p.replay, p.state FROM outbox_internal.parked p WHERE p.route_id = $1 AND "
-      "p.order_key = "
-      "h.key"
-      " AND p.state IN ('retrying', 'blocked') ORDER BY p.created_at, p.replay, p.id LIMIT $5 FOR UPDATE SKIP LOCKED) r"
+      " (SELECT p.created_at, p.id, p.replay, p.state FROM outbox_internal.parked p WHERE p.route_id = $1"
+      " AND p.order_key = h.key AND p.state IN ('retrying', 'blocked')"
+      " AND ROW(p.created_at, p.replay, p.id) >= ROW(h.from_created_at, h.from_replay, h.from_id)"
+      " ORDER BY p.created_at, p.replay, p.id LIMIT $8 FOR UPDATE SKIP LOCKED) r"
       " WHERE r.state = 'blocked'"
       " AND (d.id IS NULL OR ROW(r.created_at, r.replay, r.id) < ROW(d.created_at, d.replay, d.id))"
       " AND t.route_id = $1 AND t.created_at = r.created_at AND t.id = r.id AND t.replay = r.replay",
-      5,
-      {INT8OID, INT8ARRAYOID, BOOLOID, TIMESTAMPTZOID, INT8OID},
+      8,
+      {OUTBOX_KEY_TYPES, TIMESTAMPTZOID, INT8OID},
       nullptr};
   if (keys.empty()) {
     return;
   }
-  int64 run = Max(int64{1}, static_cast<int64>(kRun / keys.size()));
-  Datum values[] = {Int64GetDatum(route_id), KeyArray(keys), BoolGetDatum(block), TimeDatum(now), Int64GetDatum(run)};
-  RunStatement(&promote, values);
+  Arguments arguments;
+  AddKeys(route_id, block, keys, fronts, &arguments);
+  arguments.AddTime(now);
+  arguments.Add(Int64GetDatum(Max(int64{1}, static_cast<int64>(kRun / keys.size()))));
+  RunStatement(&promote, arguments.values);
 }
 
-void LockHolders(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys,
+void LockHolders(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,
                  std::vector<uint64_t>* locked) {
   static Statement lock = {
-      "SELECT k.key FROM unnest($2) k(key) CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3) h CROSS JOIN "
-      "LATERAL"
-      " (SELECT FROM outbox_internal.parked x WHERE x.route_id = $1 AND x.created_at = h.created_at AND x.id = h.id"
-      " AND x.replay = h.replay FOR SHARE SKIP LOCKED) x WHERE h.state <> 'blocked'",
-      3,
-      {INT8OID, INT8ARRAYOID, BOOLOID},
+      "SELECT k.key FROM ROWS FROM (unnest($2), unnest($4), unnest($5), unnest($6)) " OUTBOX_KEYS
+      " CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
+      ") h CROSS JOIN LATERAL"
+      " (SELECT FROM outbox_internal.parked x WHERE x.route_id = $1 AND x.created_at = h.created_at"
+      " AND x.id = h.id AND x.replay = h.replay FOR SHARE SKIP LOCKED) x"
+      " WHERE h.state <> 'blocked'",
+      6,
+      {OUTBOX_KEY_TYPES},
       nullptr};
   if (keys.empty()) {
     return;
   }
-  Datum values[] = {Int64GetDatum(owner.lane.route_id), KeyArray(keys), BoolGetDatum(block)};
-  RunStatement(&lock, values);
+  Arguments arguments;
+  AddKeys(owner.lane.route_id, block, keys, fronts, &arguments);
+  RunStatement(&lock, arguments.values);
   AppendKeys(locked);
 }
 
-void FindFree(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, std::vector<uint64_t>* free) {
-  static Statement find = {
-      "SELECT k.key FROM unnest($2) k(key) LEFT JOIN LATERAL outbox_internal.key_head($1, k.key, $3) h ON true WHERE "
-      "h.id IS "
-      "NULL",
-      3,
-      {INT8OID, INT8ARRAYOID, BOOLOID},
-      nullptr};
+void FindFree(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,
+              std::vector<uint64_t>* free) {
+  static Statement find = {"SELECT k.key FROM ROWS FROM (unnest($2), unnest($4), unnest($5), unnest($6)) " OUTBOX_KEYS
+                           " LEFT JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
+                           ") h ON true WHERE h.id IS NULL",
+                           6,
+                           {OUTBOX_KEY_TYPES},
+                           nullptr};
   if (keys.empty()) {
     return;
   }
-  Datum values[] = {Int64GetDatum(owner.lane.route_id), KeyArray(keys), BoolGetDatum(block)};
-  RunStatement(&find, values);
+  Arguments arguments;
+  AddKeys(owner.lane.route_id, block, keys, fronts, &arguments);
+  RunStatement(&find, arguments.values);
   AppendKeys(free);
 }
 

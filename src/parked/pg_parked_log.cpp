@@ -18,7 +18,8 @@ constexpr int64_t kRecheckEvery = 500'000;
 constexpr int64_t kRecheckEach = 1'000;  // added for each key
 constexpr int64_t kGoOnIn = 20'000;      // if one claim did not reach the end
 constexpr int64_t kPassEvery = 30'000'000;
-constexpr int64_t kPassShare = 20;  // a twentieth of the time at most goes into passes
+constexpr int64_t kPassShare = 20;       // a twentieth of the time at most goes into passes
+constexpr size_t kPassSentAfter = 1000;  // events claimed: until then it costs less to look past what has gone
 
 int64_t NowUnix() {
   return GetCurrentTimestamp() + kPgEpochMicros;
@@ -63,12 +64,13 @@ Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) {
       }
       ReadHeld(me, block, keys, &keys_);
       // For keys that were kept back only because of a policy that has changed, or that a crash left behind.
-      PromoteHeads(lane_.route_id, block, keys_, NowUnix());
+      PromoteHeads(lane_.route_id, block, keys_, NowUnix(), kNoFronts);
       *next_due = NextDue(me, without_, *fronts_);
     }
   });
   if (status.ok() && owner) {
     loaded_ = true;
+    key_fronts_.Clear();
     pass_wanted_ = true;
     SortUnique(keys);
   }
@@ -83,6 +85,12 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
     if (parking.state == relay::ParkedState::kBlocked && !parking.paused && parking.order_key != 0) {
       keys_.push_back(parking.order_key);
     }
+    const bool has_due =
+        parking.state == relay::ParkedState::kRetrying || parking.state == relay::ParkedState::kScheduled;
+    if (has_due && fronts_->Reach(parking.due - kPgEpochMicros)) {
+      *fronts_ = DueFronts();
+    }
+    key_fronts_.Appeared(parking.order_key, {parking.event.created_at, 0, parking.event.id});
   }
   SortUnique(&keys_);
   const ParkedOwner me{lane_, incarnation_};
@@ -92,8 +100,8 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
     owner = OwnsLane(me, &block) && InsertParked(me, events);
     if (owner) {
       erasures_->RefuseErased();
-      PromoteHeads(lane_.route_id, block, keys_, NowUnix());
-      LockHolders(me, block, keys_, &locked_);
+      PromoteHeads(lane_.route_id, block, keys_, NowUnix(), key_fronts_);
+      LockHolders(me, block, keys_, key_fronts_, &locked_);
       *next_due = NextDue(me, without_, *fronts_);
     } else {
       ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE), errmsg("the lane is not this worker's any more")));
@@ -121,10 +129,25 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
 // Rechecks heads that an operator had locked when something was put behind them: they may be gone.
 void PgParkedLog::Recheck(bool block, int64_t now) {
   const ParkedOwner me{lane_, incarnation_};
-  PromoteHeads(lane_.route_id, block, unsure_, now);
+  PromoteHeads(lane_.route_id, block, unsure_, now, kNoFronts);
   locked_.clear();
-  LockHolders(me, block, unsure_, &locked_);
-  FindFree(me, block, unsure_, &locked_);
+  LockHolders(me, block, unsure_, kNoFronts, &locked_);
+  FindFree(me, block, unsure_, kNoFronts, &locked_);
+}
+
+// Appends those of keys_ that nothing holds any more. Plain.
+void PgParkedLog::FindFreed(bool block, std::vector<uint64_t>* freed) {
+  const ParkedOwner me{lane_, incarnation_};
+  kept_.clear();
+  FindFree(me, block, keys_, key_fronts_, &kept_);
+  // Behind their fronts nothing is left of these; before one something may have appeared.
+  const auto known = std::partition(kept_.begin(), kept_.end(), [&](uint64_t key) { return !key_fronts_.Knows(key); });
+  freed->insert(freed->end(), kept_.begin(), known);
+  kept_.erase(kept_.begin(), known);
+  for (const uint64_t key : kept_) {
+    key_fronts_.Forget(key);
+  }
+  FindFree(me, block, kept_, key_fronts_, freed);
 }
 
 // Reads and judges what is due; false: there is more behind where it came to. Plain.
@@ -134,15 +157,15 @@ bool PgParkedLog::ReadWork(const relay::ClaimLimits& limits, bool block, DueFron
   const bool all = limits.without.empty();
   bool to_end = true;
   if (all) {
-    ReadDue(me, limits, true, {}, work);
+    ReadDue(me, limits, true, {fronts->keyed, {DT_NOEND, DT_NOEND}}, work);
   } else {
     to_end = ReadDueBehind(me, limits, true, &fronts->keyed, work);
   }
   // Rows without a key come after the others have been judged by theirs.
-  ReadDueKeys(me, block, work);
+  ReadDueKeys(me, block, &key_fronts_, work);
   JudgeDue(work);
   if (all) {
-    ReadDue(me, limits, false, {}, work);
+    ReadDue(me, limits, false, {fronts->shared, {DT_NOEND, DT_NOEND}}, work);
   } else {
     to_end = ReadDueBehind(me, limits, false, &fronts->shared, work) && to_end;
   }
@@ -169,6 +192,7 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
   }
   const bool recheck = !unsure_.empty() && limits.now >= next_recheck_;
   BeginPass(limits);
+  const bool pass_sent = claimed_ >= kPassSentAfter;
   DueFronts fronts = *fronts_;
   bool to_end = true;
   DueWork* work = work_.get();
@@ -183,11 +207,14 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
     if (recheck) {
       Recheck(block, limits.now);
     }
+    if (pass_sent) {
+      PassSent(me, limits.now, &fronts);
+    }
     to_end = ReadWork(limits, block, &fronts);
     if (!work->unsure.empty()) {
       BlockRows(me, *work);
     }
-    PromoteHeads(lane_.route_id, block, work->headless, limits.now);
+    PromoteHeads(lane_.route_id, block, work->headless, limits.now, key_fronts_);
     owner = TakeRows(me, *work, chunk);
     if (owner) {
       *next_due = NextDue(me, limits.without, fronts);
@@ -213,7 +240,16 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
   if (!unsure_.empty()) {
     *next_due = std::min(*next_due, std::max(next_recheck_, limits.now + 1));
   }
+  for (const DueKey& key : work->keys) {
+    if (key.count > 0) {
+      key_fronts_.Found(key.order_key, work->waiting[key.first].place, key.count);
+    }
+  }
+  claimed_ = (pass_sent ? 0 : claimed_) + chunk->events.size() - before;
   *fronts_ = fronts;
+  if (fronts.moved()) {
+    *next_due = std::min(*next_due, std::max(next_pass_, limits.now + 1));
+  }
   if (!to_end) {
     *next_due = std::min(*next_due, limits.now + kGoOnIn);
   } else {
@@ -231,14 +267,17 @@ void PgParkedLog::EndPass(int64_t now) {
 }
 
 // Rows before the fronts are passed over until they may have changed: a topic has come back, an operator has acted on
-// parked events (LoadHeld), or, for any other reason, now and then.
+// parked events (LoadHeld), the clock was set back, or, for any other reason, now and then.
 void PgParkedLog::BeginPass(const relay::ClaimLimits& limits) {
   std::vector<std::string> without = limits.without;
   std::sort(without.begin(), without.end());
   const bool still_away = std::includes(without.begin(), without.end(), without_.begin(), without_.end());
+  const bool set_back = fronts_->Reach(limits.now - kPgEpochMicros);
   const bool again = limits.now >= next_pass_ || (pass_wanted_ && limits.now >= soonest_pass_);
-  if (without.empty() || !still_away || (again && !in_pass_)) {
+  if (!still_away || set_back || (again && !in_pass_)) {
+    claimed_ = fronts_->moved() ? kPassSentAfter : claimed_;
     *fronts_ = DueFronts();
+    key_fronts_.Clear();
     in_pass_ = true;
     pass_wanted_ = false;
     pass_began_ = limits.now;
@@ -268,8 +307,8 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
       }
     }
     SortUnique(&keys_);
-    PromoteHeads(lane_.route_id, block, keys_, NowUnix());
-    FindFree(me, block, keys_, freed);
+    PromoteHeads(lane_.route_id, block, keys_, NowUnix(), key_fronts_);
+    FindFreed(block, freed);
     *next_due = NextDue(me, without_, *fronts_);
     OUTBOX_FAULT_THROW("parked.settle.uncommitted");
   });

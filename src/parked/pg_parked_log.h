@@ -11,6 +11,7 @@
 #include "base/lane_id.h"
 #include "parked/dead_letter_count.h"
 #include "parked/erasures.h"
+#include "parked/key_fronts.h"
 #include "parked/nothing_parked.h"
 #include "relay/parked_log.h"
 
@@ -40,6 +41,7 @@ class PgParkedLog final : public relay::ParkedLog {
   void EndPass(int64_t now);
   bool ReadWork(const relay::ClaimLimits& limits, bool block, DueFronts* fronts);
   void KeepLocked(int64_t now);
+  void FindFreed(bool block, std::vector<uint64_t>* freed);
 
   const LaneId lane_;
   const uint64_t incarnation_;
@@ -50,6 +52,8 @@ class PgParkedLog final : public relay::ParkedLog {
   bool found_ = true;                 // the last claim found something: most likely there is more
   std::vector<std::string> without_;  // of the last claim, sorted
   std::unique_ptr<DueFronts> fronts_;
+  KeyFronts key_fronts_;
+  size_t claimed_ = 0;    // events, since the fronts were moved up to what is left
   bool in_pass_ = false;  // the fronts have started over and not reached the end
   bool pass_wanted_ = false;
   int64_t pass_began_ = 0;  // Unix microseconds, all of these

@@ -77,6 +77,19 @@ void ErrorColumns::AddTo(Arguments* arguments) {
   arguments->Add(message_.Array(TEXTOID));
 }
 
+void FrontColumns::Add(const KeyPlace& place) {
+  const bool beginning = place.created_at == kKeyBeginning.created_at;
+  created_at_.Add(beginning ? TimestampTzGetDatum(DT_NOBEGIN) : TimeDatum(place.created_at));
+  replay_.Add(Int64GetDatum(place.replay));
+  id_.Add(UuidDatum(place.id));
+}
+
+void FrontColumns::AddTo(Arguments* arguments) {
+  arguments->Add(created_at_.Array(TIMESTAMPTZOID));
+  arguments->Add(replay_.Array(INT8OID));
+  arguments->Add(id_.Array(UUIDOID));
+}
+
 Datum TopicArray(const std::vector<std::string>& topics) {
   Column column(topics.size());
   for (const std::string& topic : topics) {

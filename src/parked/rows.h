@@ -6,6 +6,7 @@
 
 #include "base/event.h"
 #include "base/status.h"
+#include "parked/key_fronts.h"
 #include "pg/prelude.h"
 #include "pg/statement_arguments.h"
 #include "relay/parked_log.h"
@@ -21,6 +22,17 @@ class ErrorColumns {
 
  private:
   pg::Column class_, code_, message_;
+};
+
+// Places of keys, as arrays of created_at, replay and id.
+class FrontColumns {
+ public:
+  explicit FrontColumns(size_t rows) : created_at_(rows), replay_(rows), id_(rows) {}
+  void Add(const KeyPlace& place);
+  void AddTo(pg::Arguments* arguments);
+
+ private:
+  pg::Column created_at_, replay_, id_;
 };
 
 // text[]

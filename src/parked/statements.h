@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/lane_id.h"
+#include "parked/key_fronts.h"
 #include "pg/prelude.h"
 #include "relay/parked_log.h"
 
@@ -42,15 +43,19 @@ bool LockLane(const ParkedOwner& owner, int64_t since);
 bool InsertParked(const ParkedOwner& owner, std::span<const relay::Parking> events);
 
 // --- keys ---
+// Each key is searched from its front; with kNoFronts from its beginning.
+
 // Makes the first rows of those keys whose head is blocked, though nothing holds the key, retrying and due at `now`.
 // The only place where that is decided: lanes and the functions for operators both call it.
-void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& keys, int64_t now);
+void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& keys, int64_t now,
+                  const KeyFronts& fronts);
 // Appends those of `keys` that something holds (a head that is being retried; under `block` a dead row) which no other
 // transaction has locked; locks it.
-void LockHolders(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys,
+void LockHolders(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,
                  std::vector<uint64_t>* locked);
-// Appends those of `keys` that nothing holds.
-void FindFree(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, std::vector<uint64_t>* free);
+// Appends those of `keys` that nothing holds, as far as can be seen from their fronts.
+void FindFree(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,
+              std::vector<uint64_t>* free);
 // Appends the keys of the lane that are held, and to `headless` those whose head is blocked.
 void ReadHeld(const ParkedOwner& owner, bool block, std::vector<uint64_t>* held, std::vector<uint64_t>* headless);
 
@@ -68,12 +73,20 @@ struct DueStretch {
   DuePosition up_to = {DT_NOEND, DT_NOEND};
 };
 
-// How far the due rows of topics that are away from the lane (paused, or in trouble) reach, for each kind of row. They
-// stay due, so they lie in front of all others: the search for what may be sent begins behind them.
+// Where the search for what may be sent begins, for each kind of row. Before it lie the entries of what has been sent,
+// which no vacuum may take while a snapshot is held, and the due rows of topics that are away from the lane (paused, or
+// in trouble), which stay due.
 struct DueFronts {
   DuePosition keyed;
   DuePosition shared;
+  bool moved() const { return !(keyed == DuePosition() && shared == DuePosition()); }
+  // Whether a row that falls due at `time` may lie before one of them.
+  bool Reach(TimestampTz time) const { return time <= keyed.due_at || time <= shared.due_at; }
 };
+
+// Moves the fronts up to the first rows that are there, whoever is sending them, and to `now` at most (Unix
+// microseconds): rows that the lane puts there later are due later.
+void PassSent(const ParkedOwner& owner, int64_t now, DueFronts* fronts);
 
 // When the next event falls due that this worker may send and no worker is sending; if a thousand in a row are of
 // topics that are away, when the last of these does (a lower bound). INT64_MAX: never.
@@ -88,9 +101,7 @@ enum class DueVerdict : uint8_t {
 
 // A row that is due, locked.
 struct DueRow {
-  int64_t created_at = 0;  // Unix microseconds
-  Uuid id{};
-  int64_t replay = 0;
+  KeyPlace place;
   uint64_t order_key = 0;
   bool scheduled = false;
   int64_t rank = 0;     // the order in which rows go: created_at, of a scheduled event the time it was due
@@ -101,9 +112,7 @@ struct DueRow {
 
 // A waiting row of a key, from its head on.
 struct WaitingRow {
-  int64_t created_at = 0;
-  Uuid id{};
-  int64_t replay = 0;
+  KeyPlace place;
   bool blocked = false;
 };
 
@@ -113,7 +122,7 @@ struct DueKey {
   int64_t up_to = INT64_MIN;  // its last row that is due and retrying; INT64_MIN: scheduled ones only
   bool paused = false;
   bool dead = false;  // a dead row holds what is behind it
-  WaitingRow first_dead;
+  KeyPlace first_dead;
   size_t first = 0;  // its waiting rows up to there, in DueWork::waiting
   size_t count = 0;
 };
@@ -135,9 +144,9 @@ void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool ke
 // number of rows, without locking any of the topics that are away; returns false if there are more behind them.
 bool ReadDueBehind(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, DuePosition* front,
                    DueWork* work);
-// Fills keys and waiting from the rows with a key.
-void ReadDueKeys(const ParkedOwner& owner, bool block, DueWork* work);
-// Gives the rows with a key their verdicts. Pure.
+// Fills keys and waiting from the rows with a key, each searched from its front.
+void ReadDueKeys(const ParkedOwner& owner, bool block, KeyFronts* fronts, DueWork* work);
+// Gives the rows with a key their verdicts; puts the waiting rows of each key in order. Pure.
 void JudgeDue(DueWork* work);
 // Leaves what is beyond the limits for later, and puts the rows into the order in which they go. Pure.
 void CutTaken(const relay::ClaimLimits& limits, DueWork* work);

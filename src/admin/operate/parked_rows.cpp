@@ -205,8 +205,9 @@ void PromoteOf(const std::string& route_id, std::vector<uint64_t> keys) {
   const bool block = route[0][0] == "t";
   const int64 id = std::strtoll(route_id.c_str(), nullptr, 10);
   pg::Guard([&] {
-    WithSpiAsOwner(Plan::kByKey,
-                   [&] { parked::PromoteHeads(id, block, keys, GetCurrentTimestamp() + kPgEpochMicros); });
+    WithSpiAsOwner(Plan::kByKey, [&] {
+      parked::PromoteHeads(id, block, keys, GetCurrentTimestamp() + kPgEpochMicros, parked::kNoFronts);
+    });
   });
 }
 

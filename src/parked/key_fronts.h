@@ -1,0 +1,77 @@
+// Where the waiting rows of a key begin [-], for the keys of one lane that have many.
+//
+// The rows of a key go from the front, so what has gone lies before all that is left, in the index as well. While some
+// transaction holds a snapshot that can see them, no vacuum may take these entries away, and each search from the
+// beginning of the key passes all of them: the more have gone, the slower the rest. A search from the front passes
+// none.
+//
+// A front is the first row that a look at the key has found, never a conclusion from what was sent. It counts until a
+// row of the key appears before it (Appeared), or others may have changed rows (Clear); a search that finds nothing
+// behind the front proves nothing and is made again from the beginning.
+//
+// Single-threaded.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <tuple>
+#include <unordered_map>
+
+#include "base/uuid.h"
+
+namespace outbox::parked {
+
+// A place in the order in which the rows of a key go (schema/44_keys.sql).
+struct KeyPlace {
+  int64_t created_at = 0;  // Unix microseconds
+  int64_t replay = 0;
+  Uuid id{};
+
+  friend bool operator<(const KeyPlace& a, const KeyPlace& b) {
+    return std::tie(a.created_at, a.replay, a.id) < std::tie(b.created_at, b.replay, b.id);
+  }
+  friend bool operator==(const KeyPlace&, const KeyPlace&) = default;
+};
+
+inline constexpr KeyPlace kKeyBeginning{std::numeric_limits<int64_t>::min(), 0, {}};
+
+class KeyFronts {
+ public:
+  // Keys with fewer waiting rows than this are searched from their beginning.
+  static constexpr size_t kManyRows = 16;
+
+  KeyPlace Of(uint64_t key) const {
+    const auto found = fronts_.find(key);
+    return found == fronts_.end() ? kKeyBeginning : found->second;
+  }
+  bool Knows(uint64_t key) const { return fronts_.count(key) > 0; }
+  // `first`: the first of `rows` waiting rows that a search from Of(key) has found.
+  void Found(uint64_t key, const KeyPlace& first, size_t rows) {
+    if (rows < kManyRows) {
+      return;
+    }
+    if (fronts_.size() >= kMostKeys && !Knows(key)) {
+      fronts_.clear();
+    }
+    fronts_[key] = first;
+  }
+  // A row of the key is at `place`.
+  void Appeared(uint64_t key, const KeyPlace& place) {
+    const auto found = fronts_.find(key);
+    if (found != fronts_.end() && place < found->second) {
+      fronts_.erase(found);
+    }
+  }
+  void Forget(uint64_t key) { fronts_.erase(key); }
+  void Clear() { fronts_.clear(); }
+
+ private:
+  static constexpr size_t kMostKeys = 1024;
+
+  std::unordered_map<uint64_t, KeyPlace> fronts_;
+};
+
+inline const KeyFronts kNoFronts;
+
+}  // namespace outbox::parked

@@ -1,0 +1,74 @@
+// parked/: where a key with many waiting rows is searched from.
+#include <gtest/gtest.h>
+
+#include "parked/key_fronts.h"
+
+namespace outbox::parked {
+namespace {
+
+constexpr size_t kMany = KeyFronts::kManyRows;
+
+KeyPlace At(int64_t created_at, int64_t replay = 0, uint8_t id = 0) {
+  KeyPlace place;
+  place.created_at = created_at;
+  place.replay = replay;
+  place.id[0] = id;
+  return place;
+}
+
+TEST(KeyFronts, AreOfKeysWithManyRows) {
+  KeyFronts fronts;
+  fronts.Found(1, At(10), kMany - 1);
+  fronts.Found(2, At(20), kMany);
+  EXPECT_EQ(fronts.Of(1), kKeyBeginning);
+  EXPECT_EQ(fronts.Of(2), At(20));
+}
+
+TEST(KeyFronts, MoveOnAndAreForgottenOneByOneOrAll) {
+  KeyFronts fronts;
+  fronts.Found(1, At(10), kMany);
+  fronts.Found(2, At(10), kMany);
+  fronts.Found(3, At(10), kMany);
+  fronts.Found(1, At(30), kMany);
+  EXPECT_EQ(fronts.Of(1), At(30));
+  fronts.Found(1, At(40), 1);  // few are left: what is known is still right
+  EXPECT_EQ(fronts.Of(1), At(30));
+  fronts.Forget(2);
+  EXPECT_FALSE(fronts.Knows(2));
+  EXPECT_TRUE(fronts.Knows(3));
+  fronts.Clear();
+  EXPECT_FALSE(fronts.Knows(1));
+  EXPECT_EQ(fronts.Of(3), kKeyBeginning);
+}
+
+TEST(KeyFronts, GiveWayToWhatAppearsBeforeThem) {
+  for (const KeyPlace& before : {At(9, 5, 5), At(10, 2, 5), At(10, 3, 4)}) {
+    KeyFronts fronts;
+    fronts.Found(1, At(10, 3, 5), kMany);
+    fronts.Found(2, At(10, 3, 5), kMany);
+    for (const KeyPlace& behind : {At(10, 3, 5), At(10, 3, 6), At(10, 4, 0), At(11)}) {
+      fronts.Appeared(1, behind);
+      EXPECT_EQ(fronts.Of(1), At(10, 3, 5));
+    }
+    fronts.Appeared(3, before);
+    fronts.Appeared(1, before);
+    EXPECT_EQ(fronts.Of(1), kKeyBeginning);
+    EXPECT_EQ(fronts.Of(2), At(10, 3, 5));
+  }
+}
+
+TEST(KeyFronts, AreNotWithoutEnd) {
+  KeyFronts fronts;
+  size_t known = 0;
+  for (uint64_t key = 1; key <= 100'000; key++) {
+    fronts.Found(key, At(10), kMany);
+    ASSERT_TRUE(fronts.Knows(key));
+  }
+  for (uint64_t key = 1; key <= 100'000; key++) {
+    known += fronts.Knows(key) ? 1 : 0;
+  }
+  EXPECT_LE(known, 1024u);
+}
+
+}  // namespace
+}  // namespace outbox::parked
