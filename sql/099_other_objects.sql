@@ -19,6 +19,7 @@ END $$;
 SELECT outbox.create_route('one', 'regress_objects', '{one}') > 0 AS made;
 SELECT outbox.emit('zero', 1, 'e', '{}') IS NOT NULL AS emitted;
 CREATE TABLE mine (LIKE outbox_internal.log);
+CREATE DOMAIN mine_text AS text;
 CREATE FUNCTION taken() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
 \x on
 SELECT * FROM refused('ALTER FUNCTION outbox_internal.divert() RENAME TO x');
@@ -37,10 +38,12 @@ INSERT INTO commands (command) VALUES
   ('CREATE TABLE outbox.part PARTITION OF outbox_internal.log FOR VALUES FROM (''2020-01-01'') TO (''2020-01-02'')'),
   ('CREATE TABLE part PARTITION OF outbox_internal.progress DEFAULT'),
   ('ALTER TYPE outbox.json_arg RENAME TO x'), ('ALTER FOREIGN DATA WRAPPER outbox_log RENAME TO x'), ('ALTER FOREIGN DATA WRAPPER outbox_log NO VALIDATOR'),
+  ('ALTER VIEW outbox.event ALTER COLUMN topic SET DEFAULT ''x'''), ('ALTER TABLE outbox.event ALTER COLUMN topic DROP DEFAULT'), ('ALTER VIEW outbox.lag SET (security_barrier)'),
+  ('ALTER DOMAIN outbox.text_arg ADD CHECK (VALUE <> ''x'')'), ('ALTER DOMAIN outbox.json_arg SET NOT NULL'),
   -- others' own, and what changes nothing
   ('ALTER FUNCTION taken() RENAME TO x'), ('CREATE TRIGGER mine AFTER INSERT ON outbox.audit FOR EACH ROW EXECUTE FUNCTION taken()'),
   ('CREATE OR REPLACE VIEW lag AS SELECT * FROM outbox.lag'), ('COMMENT ON FUNCTION outbox.version() IS ''x'''), ('ALTER FUNCTION outbox.version() OWNER TO pg_monitor'),
-  ('ALTER FUNCTION outbox.nothing() RENAME TO x'), ('ALTER VIEW nothing RENAME TO x'), ('CREATE RULE mine AS ON INSERT TO mine DO INSTEAD NOTHING');
+  ('ALTER VIEW outbox.lag OWNER TO pg_monitor'), ('ALTER DOMAIN mine_text SET NOT NULL'), ('ALTER FUNCTION outbox.nothing() RENAME TO x'), ('ALTER VIEW nothing RENAME TO x'), ('CREATE RULE mine AS ON INSERT TO mine DO INSTEAD NOTHING');
 SELECT command, code, message FROM (SELECT * FROM commands ORDER BY n) c, refused(command);
 -- who may not is told so, by the command itself
 CREATE ROLE regress_objects;

@@ -159,6 +159,28 @@ void CheckAlterFunction(Node* statement) {
   CheckObject(alter->objtype, reinterpret_cast<Node*>(alter->func), "alter");
 }
 
+void CheckAlterView(Node* statement) {
+  const auto* alter = reinterpret_cast<AlterTableStmt*>(statement);
+  for (int i = 0; i < list_length(alter->cmds); i++) {
+    switch (static_cast<AlterTableCmd*>(list_nth(alter->cmds, i))->subtype) {
+      case AT_ColumnDefault:
+        CheckView(alter->relation, "change a column's default in");
+        break;
+      case AT_SetRelOptions:
+      case AT_ResetRelOptions:
+        CheckView(alter->relation, "change options of");
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+void CheckAlterDomain(Node* statement) {
+  const auto* alter = reinterpret_cast<AlterDomainStmt*>(statement);
+  CheckObject(OBJECT_DOMAIN, reinterpret_cast<Node*>(alter->typeName), "alter");
+}
+
 bool ReplacesFunction(Node* statement) {
   return reinterpret_cast<CreateFunctionStmt*>(statement)->replace && !creating_extension;
 }

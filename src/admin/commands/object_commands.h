@@ -17,6 +17,8 @@ void CheckMoveObject(Node* statement);  // SET SCHEMA
 void CheckAlterFunction(Node* statement);
 void CheckReplaceFunction(Node* statement);
 void CheckReplaceView(Node* statement);
+void CheckAlterView(Node* statement);  // ALTER TABLE, too
+void CheckAlterDomain(Node* statement);
 void CheckCreateRule(Node* statement);
 void CheckAlterWrapper(Node* statement);
 // Makes a partition: CREATE TABLE ... PARTITION OF.

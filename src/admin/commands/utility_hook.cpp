@@ -92,6 +92,8 @@ constexpr Watch kWatches[] = {
     {.statement = T_RenameStmt, .before = CheckRenameObject},
     {.statement = T_AlterObjectSchemaStmt, .before = CheckMoveObject},
     {.statement = T_AlterFunctionStmt, .before = CheckAlterFunction},
+    {.statement = T_AlterTableStmt, .before = CheckAlterView},
+    {.statement = T_AlterDomainStmt, .before = CheckAlterDomain},
     {.statement = T_ViewStmt, .concerns = ReplacesView, .before = CheckReplaceView},
     {.statement = T_CreatePolicyStmt, .before = CheckCreatePolicy},
     {.statement = T_RuleStmt, .before = CheckCreateRule},

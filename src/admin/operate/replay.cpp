@@ -13,6 +13,7 @@
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
+#include "admin/lookup/edited_events.h"
 #include "admin/lookup/route_start.h"
 #include "admin/operate/parked_rows.h"
 #include "admin/operate/replay_copy.h"
@@ -177,11 +178,7 @@ void TellPlan(const Replay& replay, bool dry_run) {
   if (plan.taken_up > 0) {
     Notice("of these given up before: " + Count(plan.taken_up, "event"), "People had skipped or discarded them.");
   }
-  if (plan.edited > 0) {
-    Notice("of these edited by retry() before: " + Count(plan.edited, "event"),
-           "They are sent as they were emitted, under the same ids: the log has no edits.",
-           "Leave them out, or emit the corrections as events of their own.");
-  }
+  TellEdited(plan.edited, "Leave them out, or emit the corrections as events of their own.");
   std::map<std::string, int64> by_topic;
   for (size_t topic = 0; topic < plan.topics.size(); topic++) {
     by_topic[plan.topics[topic]] = plan.of_topic[topic];

@@ -7,6 +7,8 @@ extern "C" {
 #include "miscadmin.h"
 }
 
+#include "admin/lookup/edited_events.h"
+
 namespace outbox::admin {
 
 namespace {
@@ -17,20 +19,6 @@ bool Earlier(const ReplayEvent& a, const ReplayEvent& b) {
   return a.created_at < b.created_at;
 }
 
-// Events that the route has sent with another content than the log has: the audit knows.
-std::set<Uuid> EditedOf(const std::string& route) {
-  std::set<Uuid> edited;
-  for (const Row& row : RunSql(Access::kRead,
-                               "SELECT event_id FROM outbox.audit WHERE action = 'retry' AND route = $1 AND detail ? "
-                               "'edited' AND event_id IS NOT NULL",
-                               {route})) {
-    if (const std::optional<Uuid> id = ParseUuid(row[0].value()); id) {
-      edited.insert(*id);
-    }
-  }
-  return edited;
-}
-
 class Planner {
  public:
   Planner(const ReplayRequest& request, ReplayPlan* plan)
@@ -39,7 +27,7 @@ class Planner {
         count_ids_(!request.ids.empty()),
         given_up_too_(request.given_up),
         most_(static_cast<size_t>(maintenance_work_mem) * 1024 / sizeof(ReplayEvent)),
-        edited_(EditedOf(plan->from)) {
+        edited_(plan->from) {
     Forget();
   }
 
@@ -106,7 +94,7 @@ class Planner {
     plan_->first = plan_->matched == 0 ? event.created_at : std::min(plan_->first, event.created_at);
     plan_->last = std::max(plan_->last, event.created_at);
     plan_->matched++;
-    plan_->edited += edited_.contains(event.id) ? 1 : 0;
+    plan_->edited += edited_.Has(event.id) ? 1 : 0;
     plan_->bytes += event.payload_bytes;
     int64 key = row.order_key ? std::strtoll(row.order_key->c_str(), nullptr, 10) : 0;
     Take({event.created_at, key, event.block, event.table, topic, event.offset,
@@ -137,7 +125,7 @@ class Planner {
   const bool count_ids_;
   const bool given_up_too_;
   const size_t most_;
-  const std::set<Uuid> edited_;
+  const EditedEvents edited_;
   std::set<Uuid> seen_;
 };
 

@@ -8,6 +8,7 @@
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
 #include "admin/lookup/backlog.h"
+#include "admin/lookup/edited_events.h"
 #include "admin/lookup/event_walk.h"
 #include "admin/lookup/parked_counts.h"
 #include "admin/lookup/route_start.h"
@@ -28,6 +29,7 @@ struct Counts {
   int64 first_time = 0;  // of what an earlier move had passed over
   int64 passed_over = 0;
   int64 given_up = 0;  // skipped or discarded: left alone
+  int64 edited = 0;    // of those that are sent
 };
 
 Counts CountEvents(const std::string& route, int64 at) {
@@ -37,6 +39,7 @@ Counts CountEvents(const std::string& route, int64 at) {
                     "route \"" + route + "\" came by a dump, and is not adopted",
                     "Its positions mean nothing here before.", "Call outbox.adopt() first."};
   }
+  const EditedEvents edited(route);
   Counts counts;
   WalkFilter filter;
   filter.since = at;
@@ -47,6 +50,8 @@ Counts CountEvents(const std::string& route, int64 at) {
       counts.again += fate == RouteEvents::Fate::kDelivered;
       counts.first_time += fate == RouteEvents::Fate::kPassedOver;
       counts.given_up += fate == RouteEvents::Fate::kGivenUp;
+      const bool sent = fate == RouteEvents::Fate::kDelivered || fate == RouteEvents::Fate::kPassedOver;
+      counts.edited += sent && edited.Has(event.id);
     });
   }
   int64 oldest = 0;
@@ -77,6 +82,7 @@ void TellMove(const std::string& route, const Counts& counts, bool dry_run) {
                                                           : " that were skipped or discarded stay so: ") +
                                     "CALL outbox.replay(..., include_given_up => true) sends them.",
          dry_run ? "dry_run => false moves it." : "");
+  TellEdited(counts.edited, "Emit the corrections as events of their own, or have outbox.replay() leave these out.");
 }
 
 // As with consumer offsets: a dead-letter queue is not moved with them.
@@ -196,7 +202,8 @@ OUTBOX_FUNCTION(outbox_seek) {
                    .Add("again", counts.again)
                    .Add("first_time", counts.first_time)
                    .Add("passed_over", counts.passed_over)
-                   .Add("given_up", counts.given_up),
+                   .Add("given_up", counts.given_up)
+                   .Add("edited", counts.edited),
                reason);
     Move(*route, *at);
     outbox::pg::NoteConfigChange();
