@@ -14,6 +14,7 @@ extern "C" {
 #include "commands/extension.h"
 #include "storage/bufmgr.h"
 #include "utils/array.h"
+#include "utils/builtins.h"
 }
 
 namespace outbox::admin {
@@ -284,6 +285,10 @@ std::string TextArrayLiteral(const std::vector<std::string>& elements) {
     AppendElement(element, &literal);
   }
   return literal + "}";
+}
+
+std::string Literal(const std::string& text) {
+  return pg::Guard([&text]() -> const char* { return quote_literal_cstr(text.c_str()); });
 }
 
 std::string ArrayLiteral(const std::vector<Cell>& elements) {

@@ -108,6 +108,9 @@ Cell TimestampCell(TimestampTz at);
 // NULL for an empty text.
 Cell TextCell(const char* text);
 
+// As it is typed: in quotes, with what is in it quoted.
+std::string Literal(const std::string& text);
+
 // An argument in text form; nothing: NULL. `type` is the argument's declared type.
 Cell TextArgument(FunctionCallInfo fcinfo, int number);
 // The elements of an argument of type text[]; nothing: NULL.

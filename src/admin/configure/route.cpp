@@ -303,7 +303,8 @@ void TellUnchanged(FunctionCallInfo fcinfo, const std::string& name) {
   Notice(
       "route \"" + name + "\" stays as it is",
       given ? "It is what was asked for already." : "Nothing was given but its name.",
-      given ? "" : "For example outbox.alter_route('" + name + "', max_attempts => 5). What is NULL stays as it is.");
+      given ? ""
+            : "For example outbox.alter_route(" + Literal(name) + ", max_attempts => 5). What is NULL stays as it is.");
 }
 
 }  // namespace

@@ -168,8 +168,8 @@ void NoticeUnusable(const Destination& destination, const std::string& server, c
     Notice("server \"" + server + "\" cannot be used as it is: " + FromUtf8(wrong->error.message),
            "Error class " + std::string(ErrorClassName(wrong->error.error_class)) + ", code " +
                FromUtf8(wrong->error.code) + ". The route is made all the same, and its events wait.",
-           FromUtf8(wrong->hint + (wrong->hint.empty() ? "" : " ")) + "outbox.test_server('" + server +
-               (request.topic.empty() ? "" : "', '" + request.topic) + "') looks again.");
+           FromUtf8(wrong->hint + (wrong->hint.empty() ? "" : " ")) + "outbox.test_server(" + Literal(server) +
+               (request.topic.empty() ? "" : ", " + Literal(request.topic)) + ") looks again.");
   }
 }
 

@@ -24,7 +24,8 @@ constexpr const char* kStateTables[] = {"log",       "log_spare",  "route",    "
                                         "side_lane", "side_topic", "adoption", "adopted", "identity", "foreign_event"};
 
 constexpr const char* kWayOut =
-    "Wait until they are delivered, or give them up: outbox.seek(route, 'infinity'), outbox.skip(), "
+    "Wait until they are delivered, or give them up: CALL outbox.seek(route, 'infinity', dry_run => false), "
+    "outbox.skip(), "
     "outbox.drop_route(). To lose them all the same: SET outbox.allow_loss = on.";
 
 // What a command has been let do under outbox.allow_loss is told once, however many triggers and rows ask.

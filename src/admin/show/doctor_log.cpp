@@ -155,7 +155,7 @@ void CheckLog(Findings* findings) {
                        Pretty(held_bytes) + ", because routes have not delivered all of them; outbox_internal." +
                        first->table + " by " + HoldersText(*first) + ".",
                    "outbox.lag says what is in the way of the route. One that nobody wants any more: "
-                   "outbox.drop_route(), or CALL outbox.seek(route, 'infinity').");
+                   "outbox.drop_route(), or CALL outbox.seek(route, 'infinity', dry_run => false).");
   }
   if (locked != nullptr) {
     fine = false;
