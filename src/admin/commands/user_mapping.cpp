@@ -25,15 +25,7 @@ bool Installed() {
 
 // As SQL has it after FOR.
 std::string RoleText(const std::string& role) {
-  if (role == kPublic) {
-    return role;
-  }
-  const char* name = role.c_str();
-  return pg::Guard([name]() -> const char* { return quote_identifier(name); });
-}
-
-std::string ServerText(const std::string& server) {
-  return RoleText(server);
+  return role == kPublic ? role : Identifier(role);
 }
 
 void Say(const std::string& message, const std::string& detail, const std::string& hint) {
@@ -70,10 +62,10 @@ void WarnOfUnusedMapping(Node* statement) {
     return;
   }
   const std::string to = mappings.used.empty() ? kPublic : mappings.used;
-  Say("nobody uses the user mapping of " + RoleText(role) + " for server " + ServerText(server),
+  Say("nobody uses the user mapping of " + RoleText(role) + " for server " + Identifier(server),
       UserMappingRule(mappings),
       (mappings.used.empty() ? "CREATE USER MAPPING FOR " : "The one that is used: ALTER USER MAPPING FOR ") +
-          RoleText(to) + " SERVER " + ServerText(server) + " OPTIONS (...).");
+          RoleText(to) + " SERVER " + Identifier(server) + " OPTIONS (...).");
 }
 
 void WarnOfUnusedMappings(Node* statement) {
@@ -86,10 +78,10 @@ void WarnOfUnusedMappings(Node* statement) {
     return;
   }
   Say(mappings.used.empty()
-          ? "server " + ServerText(server) + " is used without a user mapping now"
-          : "server " + ServerText(server) + " is used with the user mapping of " + RoleText(mappings.used) + " now",
+          ? "server " + Identifier(server) + " is used without a user mapping now"
+          : "server " + Identifier(server) + " is used with the user mapping of " + RoleText(mappings.used) + " now",
       UserMappingRule(mappings),
-      mappings.used.empty() ? "CREATE USER MAPPING FOR PUBLIC SERVER " + ServerText(server) + " OPTIONS (...)." : "");
+      mappings.used.empty() ? "CREATE USER MAPPING FOR PUBLIC SERVER " + Identifier(server) + " OPTIONS (...)." : "");
 }
 
 }  // namespace outbox::admin

@@ -291,6 +291,10 @@ std::string Literal(const std::string& text) {
   return pg::Guard([&text]() -> const char* { return quote_literal_cstr(text.c_str()); });
 }
 
+std::string Identifier(const std::string& name) {
+  return pg::Guard([&name]() -> const char* { return quote_identifier(name.c_str()); });
+}
+
 std::string ArrayLiteral(const std::vector<Cell>& elements) {
   std::string literal = "{";
   for (const Cell& element : elements) {

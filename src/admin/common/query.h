@@ -110,6 +110,8 @@ Cell TextCell(const char* text);
 
 // As it is typed: in quotes, with what is in it quoted.
 std::string Literal(const std::string& text);
+// A name as it is typed: in double quotes where it needs them.
+std::string Identifier(const std::string& name);
 
 // An argument in text form; nothing: NULL. `type` is the argument's declared type.
 Cell TextArgument(FunctionCallInfo fcinfo, int number);

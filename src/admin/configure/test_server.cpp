@@ -92,8 +92,8 @@ void AddMappingHint(const UserMappings& mappings, const std::string& server, sin
   }
   const std::string rule = Utf8(UserMappingRule(mappings));
   if (mappings.used.empty()) {
-    row->hint = "There is no user mapping that counts: CREATE USER MAPPING FOR PUBLIC SERVER " + Utf8(server) +
-                " OPTIONS (...). " + rule;
+    row->hint = "There is no user mapping that counts: CREATE USER MAPPING FOR PUBLIC SERVER " +
+                Utf8(Identifier(server)) + " OPTIONS (...). " + rule;
   } else {
     row->hint = "The user mapping of " + Utf8(mappings.used) + " is used. " + row->hint + " " + rule;
   }
