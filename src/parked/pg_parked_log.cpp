@@ -247,9 +247,6 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
   }
   claimed_ = (pass_sent ? 0 : claimed_) + chunk->events.size() - before;
   *fronts_ = fronts;
-  if (fronts.moved()) {
-    *next_due = std::min(*next_due, std::max(next_pass_, limits.now + 1));
-  }
   if (!to_end) {
     *next_due = std::min(*next_due, limits.now + kGoOnIn);
   } else {

@@ -1,7 +1,6 @@
 // Lanes that read windows together, at random: each gets what it would get alone.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <memory>
 #include <random>
 #include <set>
