@@ -71,6 +71,7 @@ void DueWork::Clear() {
   keys.clear();
   waiting.clear();
   headless.clear();
+  stuck.clear();
   unsure.clear();
 }
 
@@ -259,6 +260,19 @@ void JudgeDue(DueWork* work) {
     }
   }
   work->headless.erase(std::unique(work->headless.begin(), work->headless.end()), work->headless.end());
+}
+
+void BlockStuck(DueWork* work) {
+  if (work->stuck.empty()) {
+    return;
+  }
+  std::sort(work->stuck.begin(), work->stuck.end());
+  for (DueRow& row : work->rows) {
+    if (std::binary_search(work->stuck.begin(), work->stuck.end(), row.order_key)) {
+      row.verdict = DueVerdict::kBlock;
+    }
+  }
+  work->unsure.insert(work->unsure.end(), work->stuck.begin(), work->stuck.end());
 }
 
 void CutTaken(const relay::ClaimLimits& limits, DueWork* work) {

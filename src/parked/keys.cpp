@@ -50,8 +50,10 @@ void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& key
   static Statement promote = {
       "WITH head AS MATERIALIZED (SELECT k.* FROM ROWS FROM (unnest($2), unnest($4), unnest($5), "
       "unnest($6)) " OUTBOX_KEYS " CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
-      ") h WHERE h.state = 'blocked' AND NOT EXISTS (SELECT FROM outbox_internal.key_pause($1, h.aggregate_type, "
-      "h.aggregate_id)))"
+      ") h CROSS JOIN LATERAL (SELECT FROM outbox_internal.parked x WHERE x.route_id = $1"
+      " AND x.created_at = h.created_at AND x.id = h.id AND x.replay = h.replay FOR UPDATE SKIP LOCKED) x"
+      " WHERE h.state = 'blocked' AND NOT EXISTS"
+      " (SELECT FROM outbox_internal.key_pause($1, h.aggregate_type, h.aggregate_id)))"
       " UPDATE outbox_internal.parked t SET state = 'retrying', due_at = $7"
       " FROM head h LEFT JOIN LATERAL outbox_internal.key_dead($1, h.key, $3) d ON true CROSS JOIN LATERAL"
       " (SELECT p.created_at, p.id, p.replay, p.state FROM outbox_internal.parked p WHERE p.route_id = $1"
@@ -72,6 +74,25 @@ void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& key
   arguments.AddTime(now);
   arguments.Add(Int64GetDatum(Max(int64{1}, static_cast<int64>(kRun / keys.size()))));
   RunStatement(&promote, arguments.values);
+}
+
+void FindHeadless(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,
+                  std::vector<uint64_t>* headless) {
+  static Statement find = {
+      "SELECT k.key FROM ROWS FROM (unnest($2), unnest($4), unnest($5), unnest($6)) " OUTBOX_KEYS
+      " CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
+      ") h WHERE h.state = 'blocked'"
+      " AND NOT EXISTS (SELECT FROM outbox_internal.key_pause($1, h.aggregate_type, h.aggregate_id))",
+      6,
+      {OUTBOX_KEY_TYPES},
+      nullptr};
+  if (keys.empty()) {
+    return;
+  }
+  Arguments arguments;
+  AddKeys(owner.lane.route_id, block, keys, fronts, &arguments);
+  RunStatement(&find, arguments.values);
+  AppendKeys(headless);
 }
 
 void LockHolders(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,

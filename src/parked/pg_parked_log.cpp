@@ -54,6 +54,7 @@ Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) {
     return Status();
   }
   keys_.clear();
+  locked_.clear();
   bool owner = true;
   Status status = TryInTransaction([&] {
     bool block = false;
@@ -65,10 +66,13 @@ Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) {
       ReadHeld(me, block, keys, &keys_);
       // For keys that were kept back only because of a policy that has changed, or that a crash left behind.
       PromoteHeads(lane_.route_id, block, keys_, NowUnix(), kNoFronts);
+      FindHeadless(me, block, keys_, kNoFronts, &locked_);
       *next_due = NextDue(me, without_, *fronts_);
     }
   });
   if (status.ok() && owner) {
+    unsure_.insert(unsure_.end(), locked_.begin(), locked_.end());
+    SortUnique(&unsure_);
     loaded_ = true;
     key_fronts_.Clear();
     pass_wanted_ = true;
@@ -211,10 +215,12 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
       PassSent(me, limits.now, &fronts);
     }
     to_end = ReadWork(limits, block, &fronts);
+    PromoteHeads(lane_.route_id, block, work->headless, limits.now, key_fronts_);
+    FindHeadless(me, block, work->headless, key_fronts_, &work->stuck);
+    BlockStuck(work);
     if (!work->unsure.empty()) {
       BlockRows(me, *work);
     }
-    PromoteHeads(lane_.route_id, block, work->headless, limits.now, key_fronts_);
     owner = TakeRows(me, *work, chunk);
     if (owner) {
       *next_due = NextDue(me, limits.without, fronts);

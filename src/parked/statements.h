@@ -46,9 +46,14 @@ bool InsertParked(const ParkedOwner& owner, std::span<const relay::Parking> even
 // Each key is searched from its front; with kNoFronts from its beginning.
 
 // Makes the first rows of those keys whose head is blocked, though nothing holds the key, retrying and due at `now`.
-// The only place where that is decided: lanes and the functions for operators both call it.
+// The only place where that is decided: lanes and the functions for operators both call it. Nothing is done with a key
+// whose head another transaction has locked: its other rows would be due before it, and in others' way.
 void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& keys, int64_t now,
                   const KeyFronts& fronts);
+// Appends those of `keys` whose head is blocked and is not promoted, because another transaction has it locked; not
+// those that are paused.
+void FindHeadless(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,
+                  std::vector<uint64_t>* headless);
 // Appends those of `keys` that something holds (a head that is being retried; under `block` a dead row) which no other
 // transaction has locked; locks it.
 void LockHolders(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,
@@ -133,6 +138,7 @@ struct DueWork {
   std::vector<DueKey> keys;
   std::vector<WaitingRow> waiting;
   std::vector<uint64_t> headless;  // keys whose head has to be promoted
+  std::vector<uint64_t> stuck;     // of these, those whose head another transaction has locked
   std::vector<uint64_t> unsure;    // keys of rows that were made blocked
   void Clear();
 };
@@ -148,6 +154,8 @@ bool ReadDueBehind(const ParkedOwner& owner, const relay::ClaimLimits& limits, b
 void ReadDueKeys(const ParkedOwner& owner, bool block, KeyFronts* fronts, DueWork* work);
 // Gives the rows with a key their verdicts; puts the waiting rows of each key in order. Pure.
 void JudgeDue(DueWork* work);
+// Has the rows of stuck keys blocked: due, they would be in the way of all other keys until the head is let go. Pure.
+void BlockStuck(DueWork* work);
 // Leaves what is beyond the limits for later, and puts the rows into the order in which they go. Pure.
 void CutTaken(const relay::ClaimLimits& limits, DueWork* work);
 void BlockRows(const ParkedOwner& owner, const DueWork& work);

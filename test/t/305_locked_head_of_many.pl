@@ -1,0 +1,55 @@
+# Somebody has the first parked event of a key locked, in a transaction that stays open, and more of the key wait behind it
+# than a lane looks at: that key waits, and no other. When the transaction has ended it goes on, though it told no worker.
+use strict;
+use warnings;
+
+use Outbox::Test;
+use Test::More;
+
+my $node = new_node(conf => "outbox.lone_emit = allow\noutbox.workers = 1\n");
+my $redis = Outbox::Redis->start;
+sub sql { return $node->safe_psql('postgres', $_[0]) }
+my $many = 1_000;
+my $first = q{(SELECT id FROM outbox_internal.parked WHERE aggregate_id = '%s' ORDER BY created_at LIMIT 1)};
+
+redis_route($node, $redis, 'r', topic => q('s'));
+my @ways = (
+	[ 'skip() taken back', "SELECT outbox.skip($first, reason => 'perhaps')", 'ROLLBACK' ],
+	[ 'skip()', "SELECT outbox.skip($first, reason => 'it must not go')", 'COMMIT' ],
+	[ 'a lock by hand', "SELECT id FROM outbox_internal.parked WHERE id = $first FOR UPDATE", 'COMMIT' ]);
+foreach my $way (@ways)
+{
+	my ($name, $lock, $end) = @$way;
+	my @keys = map { "$name $_" } 1 .. 2;
+	sql("SELECT outbox.pause('r', aggregate_type => 'a', aggregate_id => '$_', reason => 'to have many')") for @keys;
+	sql("SELECT count(outbox.emit('a', '$_', 'one', '{}')) FROM generate_series(1, $many)") for @keys;
+	ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', 2 * $many, 60), "$name: two keys are parked");
+	my $before = $redis->xlen('s');
+	my $holder = $node->background_psql('postgres', on_error_stop => 1, timeout => 600);
+	$holder->query_safe('BEGIN');
+	$holder->query_safe(sprintf $lock, $_) for @keys;
+	sql("SELECT outbox.resume('r', aggregate_type => 'a', aggregate_id => '$_')") for @keys;
+	sleep 1;
+	sql("SELECT count(outbox.emit('a', 'other' || n % 3, 'later', '{}', deliver_at => now() + interval '200 ms')) FROM generate_series(1, 9) n");
+	ok(wait_until(sub { $redis->xlen('s') >= $before + 9 }, 10), 'what is due of other keys goes');
+	sleep 2;
+	is($redis->xlen('s'), $before + 9, 'and of these nothing');
+	$holder->query_safe($end);
+	my $left = 2 * $many - ($end eq 'COMMIT' && $name =~ /skip/ ? 2 : 0);
+	ok(wait_until(sub { $redis->xlen('s') >= $before + 9 + $left }, 20), 'once it has ended they go');
+	ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', '0', 20), 'and nothing is left');
+	$holder->quit;
+}
+my (%last, $overtaken, %times);
+foreach my $entry (@{ $redis->entries('s') })
+{
+	$times{ $entry->{id} }++;
+	$overtaken++ if $entry->{key} !~ /^other/ && ($last{ $entry->{key} } // 0) > $entry->{created_at};
+	$last{ $entry->{key} } = $entry->{created_at};
+}
+is($overtaken // 0, 0, 'each key in its order');
+is(scalar(grep { $_ > 1 } values %times), 0, 'each event once');
+is(scalar(keys %times), 3 * (2 * $many + 9) - 2, 'all of them');
+
+no_server_crashed($node);
+done_testing();
