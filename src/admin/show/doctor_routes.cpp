@@ -98,7 +98,7 @@ namespace {
 
 bool IsLive(const std::vector<WorkerView>& workers, uint64 incarnation) {
   return incarnation != 0 && std::any_of(workers.begin(), workers.end(), [&](const WorkerView& worker) {
-           return worker.running && worker.incarnation == incarnation;
+           return worker.running && worker.database == MyDatabaseId && worker.incarnation == incarnation;
          });
 }
 

@@ -90,10 +90,11 @@ struct Reached {
     if (view != nullptr) {
       return view->owned && view->barrier >= barrier && (!lane.owner || static_cast<int64>(view->owner) == *lane.owner);
     }
-    // A lane beyond outbox.max_lanes is not shown: then the barrier of its worker counts.
+    // A lane beyond outbox.max_lanes is not shown: then the barrier of its worker counts. (A copy of a database has its
+    // owners by the dump: workers of the original, with barriers of that.)
     return lane.owner && std::any_of(workers.begin(), workers.end(), [&](const WorkerView& worker) {
-             return worker.running && static_cast<int64>(worker.incarnation) == *lane.owner &&
-                    worker.barrier >= barrier;
+             return worker.running && worker.database == MyDatabaseId &&
+                    static_cast<int64>(worker.incarnation) == *lane.owner && worker.barrier >= barrier;
            });
   }
 };
@@ -246,6 +247,12 @@ std::string TopicsApart(const LaneKey& lane) {
                             : ": " + std::to_string(topics.size()) + " topics wait apart, such as: " + first;
 }
 
+bool IsRestored(int64 route_id) {
+  const std::vector<LaneRecord> lanes = LoadLanes(std::nullopt, Access::kLatest);
+  return std::any_of(lanes.begin(), lanes.end(),
+                     [&](const LaneRecord& lane) { return lane.route_id == route_id && lane.restored; });
+}
+
 // Lanes that have not reached the barrier: how many, and the first with what is in its way.
 std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
   const Reached reached;
@@ -261,8 +268,9 @@ std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
     const std::string apart = TopicsApart(lane);
     first =
         "lane " + std::to_string(lane.lane) + " of route \"" + (route.empty() ? "?" : route[0][0].value()) + "\"" +
-        (view == nullptr || !view->owned ? ", which no relay worker has"
-         : view->trouble.empty()         ? apart.empty() ? ", which is " + std::string(view->state) : apart
+        (IsRestored(lane.route_id)         ? ", which came by a dump: outbox.adopt() has it go on here"
+         : view == nullptr || !view->owned ? ", which no relay worker has"
+         : view->trouble.empty()           ? apart.empty() ? ", which is " + std::string(view->state) : apart
                                  : ": " + std::string(view->trouble.code) + ": " + std::string(view->trouble.message));
   }
   return behind == 0   ? ""
@@ -389,8 +397,8 @@ class EmptyLanes {
       const bool behind = std::any_of(waiting.begin(), waiting.end(), [&](const LaneKey& lane) {
         return lane.route_id == route[0].route_id && !reached.By(lane, barrier);
       });
-      if (!behind || route[0].spec == nullptr) {
-        continue;  // of a route that cannot work it is unknown what it wants
+      if (!behind || route[0].spec == nullptr || route[0].restored) {
+        continue;  // of a route that cannot work it is unknown what it wants, of one that came by a dump, what it has
       }
       const std::vector<LaneBacklog> left =
           CountBacklog(route, {.limit = kSettleScanLimit, .only = &asked_, .due_by = DueBy(delayed_), .parked = true});
