@@ -54,13 +54,11 @@ class NewRows {
 
   void Add(const relay::Parking& parking) {
     const Event& event = parking.event;
-    const bool has_due =
-        parking.state == relay::ParkedState::kRetrying || parking.state == relay::ParkedState::kScheduled;
     created_at_.Add(TimeDatum(event.created_at));
     id_.Add(UuidDatum(event.id));
     state_.Add(CStringGetTextDatum(StateName(parking.state)));
     parking.order_key == 0 ? key_.AddNull() : key_.Add(Signed(parking.order_key));
-    has_due ? due_.Add(TimeDatum(parking.due)) : due_.AddNull();
+    HasDue(parking.state) ? due_.Add(TimeDatum(parking.due)) : due_.AddNull();
     aggregate_type_.AddText(event.aggregate_type);
     aggregate_id_.AddText(event.aggregate_id);
     event_type_.AddText(event.event_type);

@@ -89,9 +89,7 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
     if (parking.state == relay::ParkedState::kBlocked && !parking.paused && parking.order_key != 0) {
       keys_.push_back(parking.order_key);
     }
-    const bool has_due =
-        parking.state == relay::ParkedState::kRetrying || parking.state == relay::ParkedState::kScheduled;
-    if (has_due && fronts_->Reach(parking.due - kPgEpochMicros)) {
+    if (HasDue(parking.state) && fronts_->Reach(parking.due - kPgEpochMicros)) {
       *fronts_ = DueFronts();
     }
     key_fronts_.Appeared(parking.order_key, {parking.event.created_at, 0, parking.event.id});

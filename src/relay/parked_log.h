@@ -24,13 +24,18 @@ enum class ParkedState : uint8_t {
   kDead,       // not tried again until an operator redrives it
 };
 
+// Whether an event in this state has a time at which it is sent.
+inline bool HasDue(ParkedState state) {
+  return state == ParkedState::kRetrying || state == ParkedState::kScheduled;
+}
+
 // An event on its way into the table.
 struct Parking {
   Event event;             // views into the engine's chunk; valid for the call
   std::string_view topic;  // resolved; empty where it could not be
   uint64_t order_key = 0;  // base/order_key.h; 0: no key
   ParkedState state = ParkedState::kDead;
-  int64_t due = 0;      // Unix microseconds; kRetrying and kScheduled
+  int64_t due = 0;      // Unix microseconds; see HasDue()
   int attempts = 0;     // how often it was refused
   Error error;          // why; ok() for kBlocked and kScheduled
   bool paused = false;  // kBlocked because its key is paused, not because of an event before it
