@@ -71,8 +71,7 @@ Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) {
     }
   });
   if (status.ok() && owner) {
-    unsure_.insert(unsure_.end(), locked_.begin(), locked_.end());
-    SortUnique(&unsure_);
+    Doubt(locked_);
     loaded_ = true;
     key_fronts_.Clear();
     pass_wanted_ = true;
@@ -126,6 +125,11 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
     SortUnique(&unsure_);
   }
   return status;
+}
+
+void PgParkedLog::Doubt(const std::vector<uint64_t>& keys) {
+  unsure_.insert(unsure_.end(), keys.begin(), keys.end());
+  SortUnique(&unsure_);
 }
 
 // Rechecks heads that an operator had locked when something was put behind them: they may be gone.
@@ -234,8 +238,7 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
   if (recheck) {
     KeepLocked(limits.now);
   }
-  unsure_.insert(unsure_.end(), work->unsure.begin(), work->unsure.end());
-  SortUnique(&unsure_);
+  Doubt(work->unsure);
   found_ = *next_due != relay::kNever || chunk->events.size() > before;
   if (chunk->events.size() == before && work->headless.empty()) {
     // What is due could not be claimed by this lane just now.
@@ -309,6 +312,8 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
     }
     SortUnique(&keys_);
     PromoteHeads(lane_.route_id, block, keys_, NowUnix(), key_fronts_);
+    locked_.clear();
+    FindHeadless(me, block, keys_, key_fronts_, &locked_);
     FindFreed(block, freed);
     *next_due = NextDue(me, without_, *fronts_);
     OUTBOX_FAULT_THROW("parked.settle.uncommitted");
@@ -318,6 +323,11 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
   if (!status.ok()) {
     freed->resize(before);
     return status;
+  }
+  // A lock that is let go tells nobody.
+  Doubt(locked_);
+  if (!unsure_.empty()) {
+    *next_due = std::min(*next_due, std::max(next_recheck_, NowUnix()));
   }
   for (const relay::Settlement& outcome : outcomes) {
     if (outcome.outcome == relay::ParkedOutcome::kDead) {

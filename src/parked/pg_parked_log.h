@@ -41,6 +41,7 @@ class PgParkedLog final : public relay::ParkedLog {
   void EndPass(int64_t now);
   bool ReadWork(const relay::ClaimLimits& limits, bool block, DueFronts* fronts);
   void KeepLocked(int64_t now);
+  void Doubt(const std::vector<uint64_t>& keys);
   void FindFreed(bool block, std::vector<uint64_t>* freed);
 
   const LaneId lane_;
