@@ -14,6 +14,7 @@
 #include "admin/lookup/route_start.h"
 #include "admin/operate/let_lanes_save.h"
 #include "admin/operate/parked_rows.h"
+#include "base/fault_point.h"
 #include "days/day_table_ddl.h"
 #include "log/blank.h"
 #include "parked/erasures.h"
@@ -61,6 +62,16 @@ struct Found {
   uint16 offset;
   bool undelivered;
   bool unsent;  // or given up
+};
+
+constexpr const char* kKnownUnsent = "erased by outbox.forget()";
+constexpr const char* kMayBeSent =
+    "erased by outbox.forget(); its lane had events in hand, and may have sent it before";
+
+// What was noted as given up: readings of the shared clock, the rows' times.
+struct GivenUp {
+  int64 at = 0;  // of the first
+  int64 count = 0;
 };
 
 // What a route has still to send.
@@ -130,16 +141,16 @@ class Forgetter {
     return found;
   }
 
-  // These are never sent: status() says so, and replay() leaves them alone. Returns of how many that is not certain.
-  int64 GiveUp(const std::vector<Owed>& owed) {
+  // These are never sent: status() says so, and replay() leaves them alone. Whether they were sent before is left open.
+  GivenUp GiveUp(const std::vector<Owed>& owed) {
+    GivenUp given_up;
     if (owed.empty()) {
-      return 0;
+      return given_up;
     }
-    const int64 count = static_cast<int64>(owed.size());
-    int64 at = 0;
-    Guard([&] {
-      at = outbox::pg::TakeReadings(count);
-      for (int64 micros : {at, at + count - 1}) {
+    given_up.count = static_cast<int64>(owed.size());
+    Guard([&given_up] {
+      given_up.at = outbox::pg::TakeReadings(given_up.count);
+      for (int64 micros : {given_up.at, given_up.at + given_up.count - 1}) {
         int32 day = outbox::days::DayOfMicros(micros);
         if (!OidIsValid(outbox::days::FindDayTable(outbox::days::DayTableKind::kOutcome, day))) {
           outbox::days::CreateDayTable(outbox::days::DayTableKind::kOutcome, day);
@@ -147,14 +158,8 @@ class Forgetter {
         }
       }
     });
-    std::vector<Cell> routes, times, ids, notes;
-    int64 in_hand = 0;
+    std::vector<Cell> routes, times, ids;
     for (const Owed& one : owed) {
-      const bool doubtful = lanes_.in_hand.contains(std::strtoll(one.route_id.c_str(), nullptr, 10));
-      in_hand += doubtful;
-      notes.push_back(Cell(doubtful
-                               ? "erased by outbox.forget(); its lane had events in hand, and may have sent it before"
-                               : "erased by outbox.forget()"));
       routes.push_back(Cell(one.route_id));
       times.push_back(Cell(std::to_string(one.created_at)));
       ids.push_back(Cell(one.id));
@@ -164,10 +169,34 @@ class Forgetter {
         "INSERT INTO outbox_internal.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic, "
         "error_message) "
         "SELECT timestamptz 'epoch' + ($4::bigint - 1 + row_number() OVER ()) * interval '1 microsecond', u.route_id, "
-        "timestamptz 'epoch' + u.micros * interval '1 microsecond', u.id, 0, 'skipped', 0, '', u.note "
-        "FROM unnest($1::bigint[], $2::bigint[], $3::uuid[], $5::text[]) AS u (route_id, micros, id, note)",
-        {ArrayLiteral(routes), ArrayLiteral(times), ArrayLiteral(ids), Cell(std::to_string(at)), ArrayLiteral(notes)});
-    return in_hand;
+        "timestamptz 'epoch' + u.micros * interval '1 microsecond', u.id, 0, 'skipped', 0, '', $5 "
+        "FROM unnest($1::bigint[], $2::bigint[], $3::uuid[]) AS u (route_id, micros, id)",
+        {ArrayLiteral(routes), ArrayLiteral(times), ArrayLiteral(ids), Cell(std::to_string(given_up.at)),
+         Cell(kMayBeSent)});
+    return given_up;
+  }
+
+  // Call when it is erased for everybody: corrects what the notes say of those that nobody can have sent. Returns of
+  // how many that is not certain.
+  int64 SettleNotes(const std::vector<Owed>& owed, const GivenUp& given_up) {
+    std::vector<Cell> unsent;
+    const std::set<int64> standing = StillStanding(lanes_);
+    const auto stands = [&standing](const Owed& one) {
+      return standing.contains(std::strtoll(one.route_id.c_str(), nullptr, 10));
+    };
+    const auto known = static_cast<int64>(std::count_if(owed.begin(), owed.end(), stands));
+    if (known > 0) {
+      for (const int64 route : standing) {
+        unsent.push_back(Cell(std::to_string(route)));
+      }
+      RunSql(Access::kWrite,
+             "UPDATE outbox_internal.outcome SET error_message = $4 WHERE at >= timestamptz 'epoch' + $1::bigint * "
+             "interval '1 microsecond' AND at < timestamptz 'epoch' + $2::bigint * interval '1 microsecond' "
+             "AND route_id = ANY ($3::bigint[])",
+             {Cell(std::to_string(given_up.at)), Cell(std::to_string(given_up.at + given_up.count)),
+              ArrayLiteral(unsent), Cell(kKnownUnsent)});
+    }
+    return given_up.count - known;
   }
 
   // What lies beside the log: parked events and copies of replays, by route, and what came by another way than emit().
@@ -324,12 +353,14 @@ bool LockDay(int32 day) {
 }
 
 void EraseDay(int64 since, int64 until, bool undelivered, Forgetter* forgetter, Batches* batches, Counts* counts) {
+  std::vector<Owed> owed;
+  GivenUp given_up;
   if (undelivered) {
-    std::vector<Owed> owed;
     (void)forgetter->FindRows(since, until, &owed);
-    counts->in_hand += forgetter->GiveUp(owed);
-    counts->given_up += static_cast<int64>(owed.size());
+    given_up = forgetter->GiveUp(owed);
+    counts->given_up += given_up.count;
     batches->Commit();
+    OUTBOX_FAULT_POINT("forget.given_up");
   }
   if (LockDay(outbox::days::DayOfMicros(since))) {
     const size_t before = counts->erased_at.size();
@@ -339,6 +370,10 @@ void EraseDay(int64 since, int64 until, bool undelivered, Forgetter* forgetter, 
     }
   }
   batches->Commit();
+  if (given_up.count > 0) {
+    counts->in_hand += forgetter->SettleNotes(owed, given_up);
+    batches->Commit();
+  }
 }
 
 void Erase(const AggregateKey& key, bool undelivered, const Cell& reason, Batches* batches, Counts* counts) {

@@ -1,10 +1,14 @@
 #include "admin/operate/let_lanes_save.h"
 
+#include <algorithm>
+#include <string_view>
+
 #include "admin/common/text_encoding.h"
 #include "admin/lookup/backlog.h"
 #include "admin/lookup/route_lanes.h"
 #include "admin/lookup/shared_views.h"
 #include "base/monotonic.h"
+#include "pg/transaction_end.h"
 #include "pg/wait.h"
 
 namespace outbox::admin {
@@ -60,31 +64,69 @@ std::vector<LaneBacklog> CountLeft(const std::vector<LaneRecord>& lanes, const S
   return left;
 }
 
+// The version of the lane's row; nothing: it has an owner, who may have died with something in hand, or it is gone. The
+// owner of one that came by a dump is none of this database.
+Cell VersionOfFree(int64 route_id, int lane, bool restored) {
+  const std::vector<Row> rows =
+      RunSql(Access::kWrite,
+             "SELECT l.xmin::text || ' ' || l.ctid::text FROM outbox_internal.lane l "
+             "WHERE l.route_id = $1::bigint AND l.lane = $2::integer AND (l.owner IS NULL OR $3::boolean)",
+             {Cell(std::to_string(route_id)), Cell(std::to_string(lane)), Cell(restored ? "true" : "false")});
+  return rows.empty() ? Cell() : rows[0][0];
+}
+
+uint64 Configuration() {
+  return pg::Guard([] {
+    pg::DatabaseSlot* slot = pg::MyDatabaseSlot();
+    return slot == nullptr ? 0 : pg_atomic_read_u64(&slot->config_generation);
+  });
+}
+
 struct Look {
   bool wait = false;
   bool in_hand = false;
+  bool moves = false;
+  StandingLanes standing;
 
-  void At(const OwnedLaneView* view, const Backlog& left, bool worker) {
+  bool stands() const { return !moves && (standing.paused || !standing.free.empty()); }
+
+  void At(const OwnedLaneView* view, const Backlog& left, bool worker, const LaneRecord& lane, const Cell& free) {
     wait = wait || (!left.capped && GoesOn(view, left, worker));
     in_hand = in_hand || InHand(view, left);
+    if (left.pending == 0 && !left.capped) {
+      return;
+    }
+    if (view != nullptr && view->owned) {
+      standing.paused = true;
+      moves = moves || std::string_view(view->state) != "paused";
+    } else if (free) {
+      standing.free.push_back({lane.lane, lane.restored, *free});
+    } else {
+      moves = true;
+    }
   }
 };
 
 Look LookAt(const std::vector<LaneRecord>& lanes, const Snapshot& asked, const BacklogKey* key) {
+  Look look;
+  // Before the lanes are looked at: what changes meanwhile has changed since.
+  look.standing.configuration = Configuration();
+  std::vector<Cell> free;
+  for (const LaneRecord& lane : lanes) {
+    free.push_back(VersionOfFree(lane.route_id, lane.lane, lane.restored));
+  }
   // Before the lanes are counted: what they do meanwhile is waited for once more, at most.
   const std::vector<OwnedLaneView> all = ReadLaneViews(MyDatabaseId);
   const LaneViews views(all);
   const bool worker = CountRelays(ReadWorkerViews()) > 0;
   const std::vector<LaneBacklog> left = CountLeft(lanes, asked, key);
-  Look look;
   for (size_t i = 0; i < lanes.size(); i++) {
     const LaneRecord& lane = lanes[i];
-    if (lane.restored) {
-      continue;  // nobody claims it before adopt()
-    }
-    look.At(views.Find(lane.route_id, lane.lane), left[i].own, worker);
+    // Nobody claims one that came by a dump before adopt().
+    const bool claimable = worker && !lane.restored;
+    look.At(views.Find(lane.route_id, lane.lane), left[i].own, claimable, lane, free[i]);
     for (size_t n = 0; n < lane.sides.size(); n++) {
-      look.At(views.Find(lane.route_id, lane.lane, lane.sides[n].side), left[i].sides[n], worker);
+      look.At(views.Find(lane.route_id, lane.lane, lane.sides[n].side), left[i].sides[n], claimable, lane, free[i]);
     }
   }
   return look;
@@ -117,9 +159,12 @@ LanesSaved LetLanesSave(const Cell& route, const AggregateKey* key) {
     for (std::vector<LaneRecord>& lanes : routes) {
       const std::string name = lanes[0].route;
       const int64 id = lanes[0].route_id;
-      const Look look = LookAt(LanesOf(std::move(lanes), of_key), saved.asked, of_key);
+      Look look = LookAt(LanesOf(std::move(lanes), of_key), saved.asked, of_key);
       // Whoever still goes on when the time is over may deliver more of it at any moment.
-      look.in_hand || look.wait ? (void)saved.in_hand.insert(id) : (void)saved.in_hand.erase(id);
+      saved.standing.erase(id);
+      if (!look.wait && !look.in_hand && look.stands()) {
+        saved.standing.emplace(id, std::move(look.standing));
+      }
       if (look.wait) {
         waited_for.push_back(name);
       }
@@ -140,6 +185,20 @@ LanesSaved LetLanesSave(const Cell& route, const AggregateKey* key) {
     }
   }
   return saved;
+}
+
+std::set<int64> StillStanding(const LanesSaved& saved) {
+  std::set<int64> routes;
+  for (const auto& [id, standing] : saved.standing) {
+    const int64 route_id = id;
+    const bool free = std::all_of(standing.free.begin(), standing.free.end(), [route_id](const auto& lane) {
+      return VersionOfFree(route_id, lane.lane, lane.restored) == lane.version;
+    });
+    if (free && (!standing.paused || Configuration() == standing.configuration)) {
+      routes.insert(id);
+    }
+  }
+  return routes;
 }
 
 }  // namespace outbox::admin
