@@ -115,15 +115,25 @@ COMMENT ON FUNCTION outbox_internal.key_pause(bigint, text, text) IS 'why the ke
 CREATE OR REPLACE VIEW outbox.blocked_key AS
   SELECT r.name AS route, b.topic, b.aggregate_type, b.aggregate_id, b.waiting, b.oldest, h.id AS behind,
          h.state AS behind_state, h.attempts, h.error_class, h.error_code, h.error_message, h.due_at AS next_try,
-         z.reason AS paused
+         z.reason AS paused, h.locked_by
   FROM (SELECT p.route_id, p.order_key, p.topic, p.aggregate_type, p.aggregate_id, pg_catalog.count(*) AS waiting,
                pg_catalog.min(p.created_at) AS oldest
         FROM outbox_internal.parked p WHERE p.state OPERATOR(pg_catalog.=) 'blocked'
         GROUP BY p.route_id, p.order_key, p.topic, p.aggregate_type, p.aggregate_id) b
   JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) b.route_id
-  -- A head that is blocked itself is about to be let go, or its key is paused: what waits behind nothing.
-  LEFT JOIN LATERAL outbox_internal.key_head(b.route_id, b.order_key, r.on_failure OPERATOR(pg_catalog.=) 'block') h
-    ON h.state OPERATOR(pg_catalog.<>) 'blocked'
+  -- A head that is blocked itself is about to be let go, or its key is paused: what waits behind nothing, unless a
+  -- session has it locked.
+  LEFT JOIN LATERAL (
+    SELECT k.*, l.pid AS locked_by
+    FROM outbox_internal.key_head(b.route_id, b.order_key, r.on_failure OPERATOR(pg_catalog.=) 'block') k
+    JOIN outbox_internal.parked p ON p.route_id OPERATOR(pg_catalog.=) b.route_id
+      AND p.created_at OPERATOR(pg_catalog.=) k.created_at AND p.id OPERATOR(pg_catalog.=) k.id
+      AND p.replay OPERATOR(pg_catalog.=) k.replay
+    LEFT JOIN (pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) l.pid
+        AND a.backend_type OPERATOR(pg_catalog.=) 'client backend')
+      ON l.locktype OPERATOR(pg_catalog.=) 'transactionid' AND l.granted
+      AND l.mode OPERATOR(pg_catalog.=) 'ExclusiveLock' AND l.transactionid OPERATOR(pg_catalog.=) p.xmax) h
+    ON h.state OPERATOR(pg_catalog.<>) 'blocked' OR h.locked_by IS NOT NULL
   LEFT JOIN LATERAL outbox_internal.key_pause(b.route_id, b.aggregate_type, b.aggregate_id) z ON true;
 GRANT SELECT ON outbox.blocked_key TO pg_monitor;
 COMMENT ON VIEW outbox.blocked_key IS 'keys whose events wait, what they wait behind, and why';
@@ -134,10 +144,11 @@ COMMENT ON COLUMN outbox.blocked_key.aggregate_id IS 'of the key';
 COMMENT ON COLUMN outbox.blocked_key.waiting IS 'how many events wait';
 COMMENT ON COLUMN outbox.blocked_key.oldest IS 'created_at of the first of them';
 COMMENT ON COLUMN outbox.blocked_key.behind IS 'id of the event that they wait behind; retry() or skip() it';
-COMMENT ON COLUMN outbox.blocked_key.behind_state IS 'retrying, or dead on a route with on_failure => block';
+COMMENT ON COLUMN outbox.blocked_key.behind_state IS 'retrying, or dead on a route with on_failure => block; or what it is while a session has it locked';
 COMMENT ON COLUMN outbox.blocked_key.attempts IS 'how often that event was refused';
 COMMENT ON COLUMN outbox.blocked_key.error_class IS 'of its last failure';
 COMMENT ON COLUMN outbox.blocked_key.error_code IS 'the destination''s own code';
 COMMENT ON COLUMN outbox.blocked_key.error_message IS 'for people';
 COMMENT ON COLUMN outbox.blocked_key.next_try IS 'when it is tried again; NULL: when somebody says so';
 COMMENT ON COLUMN outbox.blocked_key.paused IS 'why the key is paused; NULL: it is not';
+COMMENT ON COLUMN outbox.blocked_key.locked_by IS 'process id of the session that has that event locked: it goes when that transaction has ended';

@@ -34,6 +34,13 @@ foreach my $way (@ways)
 	ok(wait_until(sub { $redis->xlen('s') >= $before + 9 }, 10), 'what is due of other keys goes');
 	sleep 2;
 	is($redis->xlen('s'), $before + 9, 'and of these nothing');
+	my $pid = $holder->query_safe('SELECT pg_backend_pid()');
+	is(sql("SELECT count(*) FROM outbox.blocked_key b WHERE b.locked_by = $pid AND b.waiting = $many AND b.behind = (SELECT p.id FROM outbox_internal.parked p WHERE p.aggregate_id = b.aggregate_id ORDER BY p.created_at LIMIT 1)"),
+		'2', 'blocked_key says who has it locked');
+	is(sql(qq(SELECT reason FROM outbox_internal.parked p, outbox.status(p.id) WHERE p.aggregate_id = '$keys[0]' ORDER BY p.created_at LIMIT 1)),
+		"session $pid has it locked", 'status() of the first');
+	like(sql(qq(SELECT reason FROM (SELECT id FROM outbox_internal.parked p WHERE p.aggregate_id = '$keys[0]' ORDER BY p.created_at OFFSET 1 LIMIT 1) p, outbox.status(p.id))),
+		qr/^waits behind event [-0-9a-f]+: session $pid has it locked$/, 'and of the one behind');
 	$holder->query_safe($end);
 	my $left = 2 * $many - ($end eq 'COMMIT' && $name =~ /skip/ ? 2 : 0);
 	ok(wait_until(sub { $redis->xlen('s') >= $before + 9 + $left }, 20), 'once it has ended they go');
@@ -51,6 +58,9 @@ sql(q(SELECT outbox.resume('r', aggregate_type => 'a', aggregate_id => 'middle')
 ok(wait_until(sub { $redis->xlen('s') == $before + 256 }, 20), 'what is before the locked one goes');
 sleep 3;
 is($redis->xlen('s'), $before + 256, 'and no more');
+my $pid = $holder->query_safe('SELECT pg_backend_pid()');
+ok(wait_for_value($node, "SELECT status || ' ' || (detail ~ '^Process $pid .*idle in transaction.* may have rows of outbox_internal.parked locked') || ' ' || (hint ~ 'pg_terminate_backend\\($pid\\)') FROM outbox.doctor() WHERE \"check\" = 'held'",
+	'warning true true', 20), 'doctor() names the session');
 $holder->query_safe('COMMIT');
 $holder->quit;
 ok(wait_until(sub { $redis->xlen('s') == $before + $many }, 20), 'once it is let go the rest goes');
@@ -61,6 +71,7 @@ foreach my $entry (@{ $redis->entries('s') })
 	$overtaken++ if $entry->{key} !~ /^other/ && ($last{ $entry->{key} } // 0) > $entry->{created_at};
 	$last{ $entry->{key} } = $entry->{created_at};
 }
+is(sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'held')), '0', 'and is silent again');
 is($overtaken // 0, 0, 'each key in its order');
 is(scalar(grep { $_ > 1 } values %times), 0, 'each event once');
 is(scalar(keys %times), 3 * (2 * $many + 9) - 2 + $many, 'all of them');

@@ -45,6 +45,7 @@ ALTER TABLE outbox_internal.parked ADD COLUMN xid xid8;
 COMMENT ON COLUMN outbox_internal.parked.xid IS 'as in outbox_internal.log; NULL: it came here under an older version, or with a dump';
 ALTER TABLE outbox_internal.outcome ADD COLUMN lane integer, ADD COLUMN order_key bigint, ADD COLUMN xid xid8, ADD COLUMN run text,
   ADD COLUMN acknowledged bigint[];
+COMMENT ON TABLE outbox_internal.outcome IS 'history of what became of parked events; one table a day, dropped with the log; rows are inserted, and outbox.forget() settles its own once, no more';
 COMMENT ON COLUMN outbox_internal.outcome.outcome IS 'delivered, skipped or discarded; lost: the destination no longer has what it was given before, and is sent it again';
 COMMENT ON COLUMN outbox_internal.outcome.lane IS 'lane that delivered it';
 COMMENT ON COLUMN outbox_internal.outcome.order_key IS 'as in outbox_internal.parked';

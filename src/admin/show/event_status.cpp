@@ -12,6 +12,7 @@
 #include "admin/lookup/find_event.h"
 #include "admin/lookup/former_filters.h"
 #include "admin/lookup/pauses.h"
+#include "admin/lookup/row_holder.h"
 #include "admin/lookup/shared_views.h"
 #include "pg/entry.h"
 #include "pg/wall.h"
@@ -53,6 +54,7 @@ struct Trace {
   std::string aggregate_type;
   Cell aggregate_id;
   int64 due = 0;  // of a scheduled one; 0: it is none
+  Cell xmax;      // of a parked one: who has locked its row
 };
 
 int64 Number(const Cell& cell) {
@@ -68,21 +70,22 @@ std::string TextOf(const outbox::Uuid& id) {
 // The event itself before its replays; what is parked before what has left.
 std::vector<Trace> LoadTraces(const std::string& id) {
   std::vector<Trace> traces;
-  for (
-      const Row& found : RunSql(
-          Access::kRead,
-          "SELECT p.route_id, (extract(epoch FROM p.created_at) * 1000000)::bigint, 't', r.name, p.lane, p.state, "
-          "p.topic, p.attempts, p.error_class, p.error_code, p.error_message, "
-          "(extract(epoch FROM coalesce(p.failed_at, p.parked_at)) * 1000000)::bigint, "
-          "(extract(epoch FROM p.due_at) * 1000000)::bigint, NULL, NULL, p.replay, r.server, p.aggregate_type, "
-          "p.aggregate_id FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id WHERE p.id = $1::uuid "
-          "UNION ALL "
-          "SELECT o.route_id, (extract(epoch FROM o.created_at) * 1000000)::bigint, 'f', r.name, NULL, o.outcome, "
-          "o.topic, o.attempts, o.error_class, o.error_code, o.error_message, NULL, NULL, (extract(epoch FROM "
-          "o.at) * 1000000)::bigint, o.place, "
-          "o.replay, r.server, '', NULL FROM outbox_internal.latest_outcome o JOIN outbox.route r ON r.id = o.route_id "
-          "WHERE o.id = $1::uuid ORDER BY 16, 3 DESC, 14 DESC",
-          {Cell(id)})) {
+  for (const Row& found :
+       RunSql(Access::kRead,
+              "SELECT p.route_id, (extract(epoch FROM p.created_at) * 1000000)::bigint, 't', r.name, p.lane, p.state, "
+              "p.topic, p.attempts, p.error_class, p.error_code, p.error_message, "
+              "(extract(epoch FROM coalesce(p.failed_at, p.parked_at)) * 1000000)::bigint, "
+              "(extract(epoch FROM p.due_at) * 1000000)::bigint, NULL, NULL, p.replay, r.server, p.aggregate_type, "
+              "p.aggregate_id, p.xmax::text FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
+              "WHERE p.id = $1::uuid "
+              "UNION ALL "
+              "SELECT o.route_id, (extract(epoch FROM o.created_at) * 1000000)::bigint, 'f', r.name, NULL, o.outcome, "
+              "o.topic, o.attempts, o.error_class, o.error_code, o.error_message, NULL, NULL, (extract(epoch FROM "
+              "o.at) * 1000000)::bigint, o.place, "
+              "o.replay, r.server, '', NULL, NULL FROM outbox_internal.latest_outcome o JOIN outbox.route r ON r.id = "
+              "o.route_id "
+              "WHERE o.id = $1::uuid ORDER BY 16, 3 DESC, 14 DESC",
+              {Cell(id)})) {
     Trace trace;
     trace.route_id = Number(found[0]);
     trace.created_at = Number(found[1]);
@@ -105,6 +108,7 @@ std::vector<Trace> LoadTraces(const std::string& id) {
     trace.server = found[16].value();
     trace.aggregate_type = found[17].value();
     trace.aggregate_id = found[18];
+    trace.xmax = found[19];
     traces.push_back(std::move(trace));
   }
   return traces;
@@ -113,14 +117,20 @@ std::vector<Trace> LoadTraces(const std::string& id) {
 // The event of its key that goes first; nothing: none, and it will be let go.
 Cell BehindWhom(const Trace& trace, const std::string& id) {
   static PlannedQuery query = {
-      "SELECT h.id, h.state FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id CROSS JOIN LATERAL "
+      "SELECT h.id, h.state, (SELECT l.xmax::text FROM outbox_internal.parked l WHERE l.route_id = p.route_id AND "
+      "l.created_at = h.created_at AND l.id = h.id AND l.replay = h.replay) FROM outbox_internal.parked p JOIN "
+      "outbox.route r ON r.id = p.route_id CROSS JOIN LATERAL "
       "outbox_internal.key_head(p.route_id, p.order_key, r.on_failure = 'block', p.created_at, p.replay, p.id) h "
       "WHERE p.route_id = $1::bigint AND p.id = $2::uuid AND p.replay = $3::bigint "
       "AND p.created_at = timestamptz 'epoch' + $4::bigint * interval '1 microsecond'",
       outbox::admin::Plan::kByKey};
   const std::vector<Row> rows = RunPlanned(&query, {Cell(std::to_string(trace.route_id)), Cell(id), trace.row[kReplay],
                                                     Cell(std::to_string(trace.created_at))});
-  return rows.empty() ? Cell() : "waits behind event " + rows[0][0].value() + ", which is " + rows[0][1].value();
+  if (rows.empty()) {
+    return Cell();
+  }
+  const Cell holder = HolderOfRow(rows[0][2]);
+  return "waits behind event " + rows[0][0].value() + (holder ? ": " + *holder : ", which is " + rows[0][1].value());
 }
 
 // Why it does not go: what people have said about it, or what it waits for.
@@ -129,6 +139,8 @@ void AddReason(const Trace& trace, const std::vector<Pause>& pauses, const std::
     if (const Pause* pause = FindEventPause(pauses, trace.route_id, trace.server, row->at(kTopic).value_or(""),
                                             trace.aggregate_type, trace.aggregate_id)) {
       row->at(kReason) = pause->reason;
+    } else if (const Cell holder = HolderOfRow(trace.xmax)) {
+      row->at(kReason) = holder;
     } else if (row->at(kState) == "blocked") {
       row->at(kReason) = BehindWhom(trace, id);
     }
