@@ -195,6 +195,18 @@ SELECT may('regress_taken_missing', 'shop.a'), may('regress_taken_missing', 'oth
 CREATE ROLE regress_taken_new IN ROLE regress_taken_missing;
 SELECT may('regress_taken_new', 'shop.a'), may('regress_taken_new', 'other');
 SELECT detail FROM outbox.doctor() WHERE "check" = 'rights' AND detail LIKE '%has not said so%';
+-- A part of what grant_emit() gave was taken back.
+CREATE ROLE "regress_Part";
+SELECT outbox.grant_emit('"regress_Part"', topics => '{some.*}');
+SELECT count(*) FROM outbox.doctor() WHERE "check" = 'rights' AND detail LIKE '%in part%';
+REVOKE USAGE ON SCHEMA outbox FROM "regress_Part";
+REVOKE INSERT ON outbox.event FROM "regress_Part";
+REVOKE EXECUTE ON FUNCTION outbox.emit_row() FROM "regress_Part";
+SELECT status, detail, hint FROM outbox.doctor() WHERE "check" = 'rights' AND detail LIKE '%in part%';
+SELECT outbox.grant_emit('"regress_Part"', topics => '{some.*}');
+SELECT count(*) FROM outbox.doctor() WHERE "check" = 'rights' AND detail LIKE '%in part%';
+SELECT outbox.revoke_emit('"regress_Part"');
+DROP ROLE "regress_Part";
 \c :db
 DROP DATABASE regress_taken;
 DROP DATABASE regress_restored;

@@ -40,6 +40,8 @@ INSERT INTO commands (command) VALUES
   ('ALTER TYPE outbox.json_arg RENAME TO x'), ('ALTER FOREIGN DATA WRAPPER outbox_log RENAME TO x'), ('ALTER FOREIGN DATA WRAPPER outbox_log NO VALIDATOR'),
   ('ALTER VIEW outbox.event ALTER COLUMN topic SET DEFAULT ''x'''), ('ALTER TABLE outbox.event ALTER COLUMN topic DROP DEFAULT'), ('ALTER VIEW outbox.lag SET (security_barrier)'),
   ('ALTER DOMAIN outbox.text_arg ADD CHECK (VALUE <> ''x'')'), ('ALTER DOMAIN outbox.json_arg SET NOT NULL'),
+  ('CREATE TRIGGER mine AFTER INSERT ON outbox_internal.log FOR EACH ROW EXECUTE FUNCTION taken()'), ('CREATE TRIGGER mine BEFORE INSERT ON outbox_internal.log_spare EXECUTE FUNCTION taken()'),
+  ('ALTER SEQUENCE outbox_internal.clock_ceiling RESTART'), ('ALTER SEQUENCE outbox_internal.clock_ceiling OWNED BY mine.created_at'),
   -- others' own, and what changes nothing
   ('ALTER FUNCTION taken() RENAME TO x'), ('CREATE TRIGGER mine AFTER INSERT ON outbox.audit FOR EACH ROW EXECUTE FUNCTION taken()'),
   ('CREATE OR REPLACE VIEW lag AS SELECT * FROM outbox.lag'), ('COMMENT ON FUNCTION outbox.version() IS ''x'''), ('ALTER FUNCTION outbox.version() OWNER TO pg_monitor'),
@@ -60,6 +62,13 @@ CREATE RULE mine AS ON INSERT TO outbox.lag DO INSTEAD NOTHING;
 SELECT detail FROM outbox.audit WHERE at >= now() ORDER BY at;
 ROLLBACK;
 RESET outbox.allow_loss;
+-- A trigger that was added is told of, with what to type.
+SELECT status, detail, hint FROM outbox.doctor() WHERE "check" = 'triggers';
+BEGIN;
+CREATE TRIGGER "of a statement" BEFORE UPDATE ON outbox_internal.lane EXECUTE FUNCTION taken();
+SELECT detail, hint FROM outbox.doctor() WHERE "check" = 'triggers';
+ROLLBACK;
+SELECT status, detail, hint FROM outbox.doctor() WHERE "check" = 'triggers';
 -- An owner of its own is told of, with what to type.
 BEGIN;
 ALTER FUNCTION outbox.version() OWNER TO regress_objects;

@@ -154,6 +154,8 @@ SELECT outbox.reprocess('thousand', date_trunc('day', timestamptz :'t', 'UTC') -
 SELECT outbox.reprocess('thousand', '-infinity');
 SELECT outbox.reprocess('thousand', now(), now());
 SELECT outbox.reprocess('thousand', NULL);
+SELECT outbox.reprocess('thousand', '-infinity', NULL);
+SELECT outbox.reprocess('thousand', NULL);
 SELECT outbox.forget_consumer('cache'), outbox.forget_consumer('cache'), outbox.receive('cache', 'orders', '42', 1700000000000001);
 SELECT consumer, what, rows FROM outbox.received WHERE consumer IN ('ordered', 'cache', 'thousand') ORDER BY 1, 2;
 SELECT action, detail - 'event' - 'since' - 'until' FROM outbox.audit WHERE action IN ('forget_received', 'reprocess', 'forget_consumer', 'seek_stream') ORDER BY at, action, detail::text;

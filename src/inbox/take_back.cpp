@@ -95,9 +95,12 @@ OUTBOX_FUNCTION(outbox_forget_received) {
 }
 
 OUTBOX_FUNCTION(outbox_reprocess) {
-  static const char* const names[] = {"consumer", "since", "until"};
-  for (int i = 0; i < 3; i++) {
-    RefuseNull(PG_ARGISNULL(i), "reprocess", names[i]);
+  RefuseNull(PG_ARGISNULL(0), "reprocess", "consumer");
+  if (PG_ARGISNULL(1) || PG_ARGISNULL(2)) {
+    ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+                    errmsg("%s of outbox.reprocess() must not be null", PG_ARGISNULL(1) ? "since" : "until"),
+                    errdetail("It says of which time events are new again, by when they were created."),
+                    errhint("since => '-infinity' takes all that is known of; until is infinity by default.")));
   }
   const text* consumer = PG_GETARG_TEXT_PP(0);
   CheckConsumerName(consumer);

@@ -269,4 +269,11 @@ void CheckDropPart(Node* statement) {
   }
 }
 
+void CheckAlterSequence(Node* statement) {
+  const Oid sequence = FindRelation(reinterpret_cast<AlterSeqStmt*>(statement)->sequence);
+  if (Guard([sequence] { return InSchemaInUse(sequence) && OwnsRelation(sequence) && !pg::InOwnStatement(); })) {
+    RefuseShape(sequence, "change");
+  }
+}
+
 }  // namespace outbox::admin

@@ -15,6 +15,7 @@ extern "C" {
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
+#include "catalog/partition.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
@@ -57,11 +58,23 @@ TriggerRow ReadTrigger(Oid trigger, Snapshot snapshot) {
   return found;
 }
 
-// One that may drop or change what is written: rows before they are, or instead of them. Plain.
-bool MayTakeRows(const TriggerRow& trigger) {
-  return TRIGGER_FOR_ROW(trigger.type) && (TRIGGER_FOR_BEFORE(trigger.type) || TRIGGER_FOR_INSTEAD(trigger.type)) &&
+// On a table or view of outbox, and of somebody else. Plain.
+bool IsAdded(const TriggerRow& trigger) {
+  return (IsOwnTable(trigger.table) || IsOwnView(trigger.table)) &&
          getExtensionOfObject(ProcedureRelationId, trigger.function) != get_extension_oid("outbox", true) &&
          !pg::InOwnStatement();
+}
+
+// It may drop or change what is written: rows before they are, or instead of them. Plain.
+bool MayTakeRows(const TriggerRow& trigger) {
+  return TRIGGER_FOR_ROW(trigger.type) && (TRIGGER_FOR_BEFORE(trigger.type) || TRIGGER_FOR_INSTEAD(trigger.type));
+}
+
+// emit() writes to these without asking for triggers. Plain.
+bool IsOfTheLog(Oid table) {
+  const Oid named = get_rel_relispartition(table) ? get_partition_parent(table, true) : table;
+  const char* name = OidIsValid(named) ? get_rel_name(named) : nullptr;
+  return name != nullptr && (strcmp(name, "log") == 0 || strcmp(name, "log_spare") == 0);
 }
 
 // A role that was granted ALL on the tables of outbox has TRIGGER among it, and what such a trigger calls would run as
@@ -76,12 +89,21 @@ void JudgeTrigger(Oid trigger) {
                     "It would be fired by background workers, with the rights of the owner.",
                     "Have a consumer of the events do it, or a trigger on your own table."};
   }
-  if (!Guard([&found] { return MayTakeRows(found) && (IsOwnTable(found.table) || IsOwnView(found.table)); })) {
+  const bool added = Guard([&found] { return IsAdded(found); });
+  const bool unheard = added && Guard([&found] { return IsOfTheLog(found.table); });
+  if (!added || (!unheard && !MayTakeRows(found))) {
     return;
   }
   if (pg::settings.allow_loss) {
     NoteLoss("create a trigger on " + NameOf(found.table), "");
     return;
+  }
+  if (unheard) {
+    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    "cannot create a trigger on " + NameOf(found.table) + ", which would not be fired",
+                    "emit() writes its rows past triggers.",
+                    "Have a consumer of the events do it, or a trigger on your own table. To do it all the same, and "
+                    "answer for it: SET outbox.allow_loss = on."};
   }
   throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                   "cannot create a trigger on " + NameOf(found.table) + " that comes before its rows are written",

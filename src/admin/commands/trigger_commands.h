@@ -1,7 +1,8 @@
 // Triggers on the tables of outbox [P]: who may make one, and what becomes of those that guard.
 //
-// CREATE TRIGGER on a table of outbox is its owner's, whatever was granted, and one that would change or drop rows
-// before they are written is nobody's. Taking away a trigger of outbox, or switching it off, is asked about (loss.h).
+// CREATE TRIGGER on a table of outbox is its owner's, whatever was granted; one that would change or drop rows
+// before they are written is nobody's, nor is one on the log, which would never be fired. Taking away a trigger of
+// outbox, or switching it off, is asked about (loss.h).
 #pragma once
 
 #include <string>

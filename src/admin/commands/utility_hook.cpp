@@ -83,6 +83,7 @@ constexpr Watch kWatches[] = {
     {.statement = T_DropStmt, .concerns = DropsPart, .before = CheckDropPart},
     {.statement = T_RenameStmt, .before = CheckRename},
     {.statement = T_AlterObjectSchemaStmt, .before = CheckSetSchema},
+    {.statement = T_AlterSeqStmt, .before = CheckAlterSequence},
     {.statement = T_CreateFunctionStmt, .concerns = ReplacesFunction, .before = CheckReplaceFunction},
     {.statement = T_CreateStmt, .concerns = CreatesPartition, .before = CheckCreateTable},
     {.statement = T_LockStmt, .concerns = LocksView, .before = CheckLock},

@@ -64,7 +64,8 @@ void RequireOrder(std::optional<int64> since, std::optional<int64> until) {
   }
   if (since && until && *since >= *until) {
     throw pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, "since must be before until",
-                        "It is " + UnixMicrosText(*since) + ", and until is " + UnixMicrosText(*until) + ".", ""};
+                        "It is " + UnixMicrosText(*since) + ", and until is " + UnixMicrosText(*until) + ".",
+                        "since is the first time that is taken, until the first that is not taken any more."};
   }
 }
 

@@ -59,7 +59,7 @@ RouteStart ParseStart(const Cell& start) {
     return result;
   }
   result.window_from = kNothingVisible;
-  if (*start == "earliest") {
+  if (*start == "earliest" || *start == "-infinity") {
     result.start_snapshot = kNothingVisible;
     result.start_time = "-infinity";
     return result;

@@ -76,7 +76,7 @@ Findings LookAtAll() {
   }
   for (auto check : {CheckProcesses, CheckDayTables, CheckLog, CheckIndexes, CheckRoutes, CheckLoneEmits, CheckLanes,
                      CheckDestinations, CheckParked, CheckReplays, CheckPauses, CheckAdoption, CheckGuards,
-                     CheckForeignRows, CheckInbox, CheckFigures}) {
+                     CheckTriggers, CheckForeignRows, CheckInbox, CheckFigures}) {
     check(&findings);
   }
   return findings;

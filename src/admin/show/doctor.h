@@ -68,6 +68,7 @@ void CheckReplays(Findings* findings);
 // doctor_copies.cpp: rows that come and go by other ways
 void CheckAdoption(Findings* findings);
 void CheckGuards(Findings* findings);
+void CheckTriggers(Findings* findings);
 void CheckForeignRows(Findings* findings);
 void CheckPublications(Findings* findings);
 void CheckSubscriptions(Findings* findings);

@@ -1,5 +1,5 @@
 // What outbox.doctor() says of rows that come and go by other ways than emit() and the workers: dumps, publications,
-// subscriptions, and the triggers that guard against them [P].
+// subscriptions [P].
 #include "admin/operate/adoption.h"
 #include "admin/show/doctor.h"
 
@@ -32,39 +32,6 @@ void CheckAdoption(Findings* findings) {
         "SELECT outbox.adopt() has them go on where they were.");
   } else {
     findings->Ok("adoption", "Nothing of a restored dump waits to be adopted.");
-  }
-}
-
-// Checks the triggers that keep foreign rows out of the tables.
-void CheckGuards(Findings* findings) {
-  const int64 wrong = WrongGuards(Access::kRead);
-  // Triggers whose function does something else since CREATE OR REPLACE.
-  const std::vector<Row> replaced = RunSql(
-      Access::kRead,
-      "SELECT p.proname, quote_literal(v.probin) FROM pg_proc p JOIN pg_proc v ON v.proname = 'version' AND "
-      "v.pronamespace = 'outbox'::regnamespace WHERE p.pronamespace = 'outbox_internal'::regnamespace AND "
-      "p.proname IN "
-      "('refuse_loss', 'refuse_change', 'refuse_forgetting', 'note_route', 'ignore_replicated', 'read_again') AND "
-      "(p.prosrc <> 'outbox_' || "
-      "p.proname OR p.probin IS DISTINCT FROM v.probin OR p.proconfig IS NOT NULL) ORDER BY 1");
-  for (const Row& row : replaced) {
-    const std::string name = row[0].value();
-    findings->Problem(
-        "guards",
-        "The function outbox_internal." + name + "() was replaced: triggers that call it guard nothing any more.",
-        "SET outbox.allow_loss = on; CREATE OR REPLACE FUNCTION outbox_internal." + name +
-            "() RETURNS trigger LANGUAGE c VOLATILE PARALLEL UNSAFE AS " + row[1].value() + ", 'outbox_" + name +
-            "'; ALTER FUNCTION outbox_internal." + name + "() RESET ALL;");
-  }
-  if (wrong == 0 && replaced.empty()) {
-    findings->Ok("guards", "The triggers that keep rows of other servers apart are on.");
-  } else if (wrong > 0) {
-    findings->Problem("guards",
-                      std::to_string(wrong) + (wrong == 1 ? " trigger that keeps" : " triggers that keep") +
-                          " rows of other servers apart " + (wrong == 1 ? "was" : "were") +
-                          " switched off or changed, as pg_restore --disable-triggers does it.",
-                      "The keeper mends it within a minute, in a copy outbox.adopt() does; what came past them is "
-                      "moved to outbox_internal.foreign_event.");
   }
 }
 

@@ -74,6 +74,20 @@ std::string LeftSql(const PatternRight& right) {
          action + "_routines() p WHERE has_function_privilege(o.found, p, 'EXECUTE')) ORDER BY 1";
 }
 
+// Roles of grant_emit() that may call emit() still, and of what it gave have lost a part by REVOKE.
+constexpr const char* kTakenBack = R"(
+SELECT quote_ident(r.rolname), string_agg(w.what, ', ' ORDER BY w.n),
+       format('SELECT outbox.grant_emit(%L%s);', quote_ident(r.rolname), CASE WHEN e.topics IS NULL THEN '' ELSE format(', topics => %L', e.topics) END)
+FROM outbox_internal.emit_right e
+JOIN pg_roles r ON r.oid = outbox_internal.role_of(e.role, e.role_id, e.system_identifier)
+CROSS JOIN LATERAL (
+  SELECT 1, 'USAGE ON SCHEMA outbox' WHERE NOT has_schema_privilege(r.oid, 'outbox', 'USAGE')
+  UNION ALL SELECT 2, 'INSERT ON outbox.event' WHERE NOT has_table_privilege(r.oid, 'outbox.event', 'INSERT')
+  UNION ALL SELECT 3, 'EXECUTE ON ROUTINE ' || p::text FROM outbox_internal.emit_routines() p WHERE NOT has_function_privilege(r.oid, p, 'EXECUTE')
+) w (n, what)
+WHERE EXISTS (SELECT FROM outbox_internal.emit_routines() p WHERE has_function_privilege(r.oid, p, 'EXECUTE'))
+GROUP BY r.rolname, e.topics ORDER BY 1 LIMIT 20)";
+
 // Objects of the extension that are not its tables' owner's: with the rights of another, what runs as its owner fails.
 constexpr const char* kOwners = R"(
 WITH log AS (SELECT relowner AS owner FROM pg_class WHERE oid = 'outbox_internal.log'::regclass)
@@ -115,6 +129,18 @@ size_t CheckPatternRight(const PatternRight& right, Findings* findings) {
                         : "SELECT outbox.revoke_" + action + "(" + row[3].value() + ");");
   }
   return unsaid.size() + left.size();
+}
+
+// Returns how much there was to tell.
+size_t CheckTakenBack(Findings* findings) {
+  const std::vector<Row> roles = RunSql(Access::kRead, kTakenBack);
+  for (const Row& row : roles) {
+    findings->Warn(
+        "rights",
+        row[0].value() + " has outbox.grant_emit(), and what that gave was taken back in part: " + row[1].value() + ".",
+        row[2].value() + " gives it back; outbox.revoke_emit() takes all of it.");
+  }
+  return roles.size();
 }
 
 // Returns how much there was to tell.
@@ -172,7 +198,7 @@ void CheckRights(Findings* findings) {
     findings->Problem("rights", "And there are " + std::to_string(odd.size() - kTold) + " more such rights.",
                       "ALTER DEFAULT PRIVILEGES of the extension's owner may have given them.");
   }
-  size_t told = odd.size() + CheckTablesWithoutRight(findings);
+  size_t told = odd.size() + CheckTablesWithoutRight(findings) + CheckTakenBack(findings);
   for (const PatternRight& right : kPatternRights) {
     told += CheckPatternRight(right, findings);
   }

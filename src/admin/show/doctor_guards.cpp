@@ -1,0 +1,60 @@
+// What outbox.doctor() says of triggers on the tables of outbox: its own, which guard, and those of others [P].
+#include "admin/operate/adoption.h"
+#include "admin/show/doctor.h"
+
+namespace outbox::admin {
+
+// Checks the triggers that keep foreign rows out of the tables.
+void CheckGuards(Findings* findings) {
+  const int64 wrong = WrongGuards(Access::kRead);
+  // Triggers whose function does something else since CREATE OR REPLACE.
+  const std::vector<Row> replaced = RunSql(
+      Access::kRead,
+      "SELECT p.proname, quote_literal(v.probin) FROM pg_proc p JOIN pg_proc v ON v.proname = 'version' AND "
+      "v.pronamespace = 'outbox'::regnamespace WHERE p.pronamespace = 'outbox_internal'::regnamespace AND "
+      "p.proname IN "
+      "('refuse_loss', 'refuse_change', 'refuse_forgetting', 'note_route', 'ignore_replicated', 'read_again') AND "
+      "(p.prosrc <> 'outbox_' || "
+      "p.proname OR p.probin IS DISTINCT FROM v.probin OR p.proconfig IS NOT NULL) ORDER BY 1");
+  for (const Row& row : replaced) {
+    const std::string name = row[0].value();
+    findings->Problem(
+        "guards",
+        "The function outbox_internal." + name + "() was replaced: triggers that call it guard nothing any more.",
+        "SET outbox.allow_loss = on; CREATE OR REPLACE FUNCTION outbox_internal." + name +
+            "() RETURNS trigger LANGUAGE c VOLATILE PARALLEL UNSAFE AS " + row[1].value() + ", 'outbox_" + name +
+            "'; ALTER FUNCTION outbox_internal." + name + "() RESET ALL;");
+  }
+  if (wrong == 0 && replaced.empty()) {
+    findings->Ok("guards", "The triggers that keep rows of other servers apart are on.");
+  } else if (wrong > 0) {
+    findings->Problem("guards",
+                      std::to_string(wrong) + (wrong == 1 ? " trigger that keeps" : " triggers that keep") +
+                          " rows of other servers apart " + (wrong == 1 ? "was" : "were") +
+                          " switched off or changed, as pg_restore --disable-triggers does it.",
+                      "The keeper mends it within a minute, in a copy outbox.adopt() does; what came past them is "
+                      "moved to outbox_internal.foreign_event.");
+  }
+}
+
+// Others' may look, and not take (trigger_commands.h). What they raise comes up in workers and in emitters.
+void CheckTriggers(Findings* findings) {
+  const std::vector<Row> rows = RunSql(
+      Access::kRead,
+      "SELECT quote_ident(t.tgname), t.tgrelid::regclass::text FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid "
+      "WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND NOT t.tgisinternal "
+      "AND t.tgparentid = 0 AND t.tgenabled <> 'D' AND NOT EXISTS (SELECT FROM pg_depend d, pg_extension e "
+      "WHERE d.classid = 'pg_proc'::regclass AND d.objid = t.tgfoid AND d.deptype = 'e' AND d.refobjid = e.oid "
+      "AND e.extname = 'outbox') ORDER BY 2, 1 LIMIT 20");
+  for (const Row& row : rows) {
+    findings->Warn("triggers",
+                   "Trigger " + row[0].value() + " on " + row[1].value() +
+                       " is not one of outbox: an error in it stops what writes there, emitters or workers.",
+                   "DROP TRIGGER " + row[0].value() + " ON " + row[1].value() + ";");
+  }
+  if (rows.empty()) {
+    findings->Ok("triggers", "Nobody has added a trigger to the tables of outbox.");
+  }
+}
+
+}  // namespace outbox::admin
