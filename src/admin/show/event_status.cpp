@@ -15,7 +15,12 @@
 #include "admin/lookup/row_holder.h"
 #include "admin/lookup/shared_views.h"
 #include "pg/entry.h"
+#include "pg/settings.h"
 #include "pg/wall.h"
+
+extern "C" {
+#include "access/xlog.h"
+}
 
 namespace {
 
@@ -258,6 +263,18 @@ void Doubt(const FormerFilters& former, const FoundEvent& event, const Delivery&
   }
 }
 
+// Why nothing goes at all; nothing: a relay worker runs.
+Cell WhyNobodyWorks() {
+  if (CountRelays(ReadWorkerViews()) > 0) {
+    return Cell();
+  }
+  return outbox::pg::Shared() == nullptr     ? "outbox is not in shared_preload_libraries"
+         : RecoveryInProgress()              ? "this server is a standby"
+         : !outbox::pg::settings.enabled     ? "outbox.enabled is off"
+         : outbox::pg::settings.workers == 0 ? "outbox.workers is 0"
+                                             : "no relay worker runs; outbox.process says why";
+}
+
 // The row for an event that was never parked on the route; AddWindows() adds what progress tells of it.
 Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const Passage& passage, const OwnedLaneView* view,
             const std::vector<Pause>& pauses) {
@@ -284,6 +301,8 @@ Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const Passage& pass
       row[kReason] = pause->reason;
     } else if (lane.restored) {
       row[kReason] = "this outbox is a copy: nothing is published before outbox.adopt()";
+    } else if (view == nullptr || !view->owned) {
+      row[kReason] = WhyNobodyWorks();
     }
     if (view != nullptr && view->owned) {
       row[kErrorClass] = TextCell(view->trouble.error_class);
@@ -351,6 +370,8 @@ void AddDue(Trace* trace, const std::vector<LaneRecord>& lanes, const std::vecto
     row[kReason] = "waits for topic \"" + row[kTopic].value_or("") + "\"";
   } else if (row[kErrorClass]) {
     row[kReason] = "waits for destination \"" + trace->server + "\"";
+  } else if (view == nullptr || !view->owned) {
+    row[kReason] = WhyNobodyWorks();
   }
 }
 
