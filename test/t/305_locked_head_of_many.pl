@@ -6,7 +6,7 @@ use warnings;
 use Outbox::Test;
 use Test::More;
 
-my $node = new_node(conf => "outbox.lone_emit = allow\noutbox.workers = 1\n");
+my $node = new_node(conf => "outbox.lone_emit = allow\noutbox.workers = 1\nmax_prepared_transactions = 1\n");
 my $redis = Outbox::Redis->start;
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 my $many = 1_000;
@@ -72,6 +72,20 @@ foreach my $entry (@{ $redis->entries('s') })
 	$last{ $entry->{key} } = $entry->{created_at};
 }
 is(sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'held')), '0', 'and is silent again');
+# A table that is locked against those who write, and a prepared transaction.
+$holder = $node->background_psql('postgres', on_error_stop => 1, timeout => 600);
+$pid = $holder->query_safe('SELECT pg_backend_pid()');
+$holder->query_safe('BEGIN; LOCK TABLE outbox_internal.log, outbox.route IN SHARE MODE');
+sql("BEGIN; SELECT FROM outbox_internal.lane FOR UPDATE; PREPARE TRANSACTION 'it''s held'");
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox.doctor() WHERE "check" = \'held\'', '2', 20), 'doctor() has both');
+my $day = sql("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD')");
+like(sql(q(SELECT detail, hint FROM outbox.doctor() WHERE "check" = 'held' AND status = 'problem')),
+	qr/^Process $pid \(.*, idle in transaction\) has locked outbox.route, outbox_internal.log, .*outbox_internal.log_$day.* against those who write, .*\|SELECT pg_terminate_backend\($pid\)/, 'the table');
+like(sql(q(SELECT detail, hint FROM outbox.doctor() WHERE "check" = 'held' AND status = 'warning')),
+	qr/^A prepared transaction may have rows of outbox_internal.lane locked, .*\|ROLLBACK PREPARED 'it''s held' ends it/, 'the prepared one');
+$holder->query_safe('COMMIT');
+$holder->quit;
+sql("ROLLBACK PREPARED 'it''s held'");
 is($overtaken // 0, 0, 'each key in its order');
 is(scalar(grep { $_ > 1 } values %times), 0, 'each event once');
 is(scalar(keys %times), 3 * (2 * $many + 9) - 2 + $many, 'all of them');

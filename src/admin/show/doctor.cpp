@@ -75,8 +75,8 @@ Findings LookAtAll() {
     findings.Before("SELECT outbox.adopt() comes first, see the check \"identity\". If it is still said then: ");
   }
   for (auto check : {CheckProcesses, CheckDayTables, CheckLog, CheckIndexes, CheckRoutes, CheckLoneEmits, CheckLanes,
-                     CheckDestinations, CheckParked, CheckReplays, CheckPauses, CheckAdoption, CheckGuards,
-                     CheckTriggers, CheckForeignRows, CheckInbox, CheckFigures}) {
+                     CheckDestinations, CheckHolders, CheckParked, CheckReplays, CheckPauses, CheckAdoption,
+                     CheckGuards, CheckTriggers, CheckForeignRows, CheckInbox, CheckFigures}) {
     check(&findings);
   }
   return findings;

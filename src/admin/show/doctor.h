@@ -45,6 +45,7 @@ void CheckClock(Findings* findings);
 // False: somebody has tables locked that the other checks read, for longer than a moment; nothing waits for that. Adds
 // a row then, and only then.
 bool CheckLocks(Findings* findings);
+void CheckHolders(Findings* findings);
 void CheckFigures(Findings* findings);
 // All that is said on a hot standby, which has no process of outbox and writes nothing.
 void CheckStandby(Findings* findings);

@@ -67,42 +67,9 @@ bool CheckOverdue(Findings* findings) {
   return any;
 }
 
-// Sessions that have had parked events or lanes locked for a while: skip(), retry(), seek() and the like in a
-// transaction that stays open, or somebody by hand. Readers and emitters lock none of these so.
-void CheckHeld(Findings* findings) {
-  for (const Row& row :
-       RunSql(Access::kRead,
-              "SELECT coalesce(l.pid::text, ''), string_agg(DISTINCT c.relname, ', ' ORDER BY c.relname), "
-              "coalesce(max(coalesce(nullif(a.application_name, ''), a.backend_type)), '?') || coalesce(', ' || "
-              "max(a.state), ''), to_char(coalesce(min(a.xact_start), min(x.prepared)) AT TIME ZONE 'UTC', "
-              "'YYYY-MM-DD HH24:MI:SS'), max(quote_literal(x.gid)) "
-              "FROM pg_locks l JOIN pg_class c ON c.oid = l.relation LEFT JOIN pg_stat_activity a ON a.pid = l.pid "
-              "LEFT JOIN (pg_locks t JOIN pg_prepared_xacts x ON x.transaction = t.transactionid) ON l.pid IS NULL AND "
-              "t.virtualtransaction = l.virtualtransaction WHERE l.granted AND l.locktype = 'relation' "
-              "AND l.mode NOT IN ('AccessShareLock', 'ShareUpdateExclusiveLock', 'AccessExclusiveLock') "
-              "AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) "
-              "AND l.pid IS DISTINCT FROM pg_backend_pid() AND c.relnamespace = 'outbox_internal'::regnamespace "
-              "AND c.relname IN ('parked', 'lane', 'side_lane') "
-              "AND coalesce(a.backend_type, '') IN ('client backend', '') "
-              "GROUP BY l.pid, l.virtualtransaction HAVING coalesce(min(a.xact_start), min(x.prepared)) < "
-              "clock_timestamp() - interval '5 s' ORDER BY coalesce(min(a.xact_start), min(x.prepared)) LIMIT 10")) {
-    const bool prepared = row[0] == "";
-    findings->Warn(
-        "held",
-        (prepared ? std::string("A prepared transaction") : "Process " + row[0].value() + " (" + row[2].value() + ")") +
-            " may have rows of outbox_internal." + row[1].value() + " locked, in a transaction since " +
-            row[3].value_or("?") +
-            " UTC: parked events that it has locked, and what waits behind them, do not go before it ends.",
-        prepared ? "ROLLBACK PREPARED " + row[4].value_or("...") + " ends it, or COMMIT PREPARED."
-                 : "outbox.blocked_key says what waits for whom. SELECT pg_terminate_backend(" + row[0].value() +
-                       ") ends it, if it may end.");
-  }
-}
-
 }  // namespace
 
 void CheckParked(Findings* findings) {
-  CheckHeld(findings);
   const bool overdue = CheckOverdue(findings);
   ParkedCount all;
   for (const auto& [lane, parked] : CountParked(Access::kRead)) {

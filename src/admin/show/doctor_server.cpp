@@ -3,14 +3,11 @@
 
 #include "admin/lookup/processes.h"
 #include "admin/lookup/shared_views.h"
-#include "admin/lookup/try_lock.h"
 #include "admin/show/doctor.h"
 #include "base/version.h"
 #include "metrics/store.h"
 #include "pg/clock.h"
-#include "pg/schemas.h"
 #include "pg/settings.h"
-#include "pg/wait.h"
 #include "pg/wall.h"
 
 namespace outbox::admin {
@@ -184,58 +181,6 @@ Row CountIdentities() {
 }
 
 }  // namespace
-
-bool CheckLocks(Findings* findings) {
-  constexpr int kLooks = 20;  // within two seconds: who makes a day table or a route has it locked for less
-  constexpr long kPauseMillis = 100;
-  static constexpr const char* kTables[] = {"route", "lane",   "side_lane", "side_topic", "progress",
-                                            "tick",  "parked", "pause",     "identity",   "log"};
-  const char* locked = nullptr;
-  for (int look = 0; look < kLooks; look++) {
-    const auto* found = std::find_if(std::begin(kTables), std::end(kTables), [](const char* table) {
-      return !pg::Guard([table] {
-        const Oid oid = pg::FindOurRelation(table);
-        return !OidIsValid(oid) || LockToLook(oid);  // another version may have none of that name
-      });
-    });
-    locked = found == std::end(kTables) ? nullptr : *found;
-    if (locked == nullptr) {
-      return true;
-    }
-    pg::Guard([] {
-      pg::WaitForLatch(kPauseMillis, pg::WaitEventFor("OutboxLook"));
-      CHECK_FOR_INTERRUPTS();
-    });
-  }
-  const std::vector<Row> holders = RunSql(
-      Access::kRead,
-      "SELECT n.nspname || '.' || c.relname, coalesce(l.pid::text, ''), coalesce(nullif(a.application_name, ''), "
-      "a.backend_type, ''), to_char(a.xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS') "
-      "FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace "
-      "LEFT JOIN pg_stat_activity a ON a.pid = l.pid WHERE l.mode = 'AccessExclusiveLock' "
-      "AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) "
-      "AND l.pid IS DISTINCT FROM pg_backend_pid() AND n.nspname IN ('outbox', 'outbox_internal') "
-      "ORDER BY l.granted DESC, a.xact_start, 1 LIMIT 1");
-  const std::string rest =
-      " Workers that need it try again without end, and what doctor() would say of routes, lanes and the log is left "
-      "out.";
-  if (holders.empty()) {
-    findings->Problem("locks", std::string("The table \"") + locked + "\" of outbox is locked." + rest,
-                      "pg_locks says by whom.");
-  } else if (const Row& holder = holders[0]; holder[1] == "") {
-    findings->Problem("locks", holder[0].value() + " is locked by a prepared transaction." + rest,
-                      "pg_prepared_xacts has it: COMMIT PREPARED or ROLLBACK PREPARED ends it.");
-  } else {
-    findings->Problem(
-        "locks",
-        holder[0].value() + " is locked by process " + holder[1].value() + " (" + holder[2].value() +
-            "), in a transaction since " + holder[3].value_or("?") + " UTC." + rest,
-        "SELECT * FROM pg_stat_activity WHERE pid = " + holder[1].value() + "; SELECT pg_terminate_backend(" +
-            holder[1].value() +
-            ") ends it, if it may end: a right of pg_signal_backend, and of a superuser's session of superusers only.");
-  }
-  return false;
-}
 
 bool IsCopy() {
   const Row row = CountIdentities();
