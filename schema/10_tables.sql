@@ -123,7 +123,7 @@ COMMENT ON COLUMN outbox_internal.lane.route_id IS 'route';
 COMMENT ON COLUMN outbox_internal.lane.lane IS 'number within the route, from 0';
 COMMENT ON COLUMN outbox_internal.lane.since IS 'reading of the shared clock when the number of lanes last changed: older rows of outbox_internal.progress are another lane''s';
 COMMENT ON COLUMN outbox_internal.lane.owner IS 'incarnation of the owning relay worker (the bits of an unsigned number); an owner that is not alive owns nothing';
-COMMENT ON COLUMN outbox_internal.lane.claimed_at IS 'when it was claimed';
+COMMENT ON COLUMN outbox_internal.lane.claimed_at IS 'when it was claimed; without an owner: it was let go with events in flight, of which nobody knows';
 COMMENT ON COLUMN outbox_internal.lane.window_from IS 'position where outbox_internal.progress has no newer row: where the lane started, or what the keeper carried forward before it dropped a day of progress';
 COMMENT ON COLUMN outbox_internal.lane.window_to IS 'likewise';
 COMMENT ON COLUMN outbox_internal.lane.done_to IS 'likewise';

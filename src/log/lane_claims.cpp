@@ -100,7 +100,7 @@ void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
   }
 }
 
-bool ReleaseLanes(uint64_t incarnation, std::vector<LaneId>* lanes) {
+bool ReleaseLanes(uint64_t incarnation, std::vector<LaneId>* lanes, const std::set<LaneId>& unanswered) {
   if (lanes->empty()) {
     return true;
   }
@@ -109,12 +109,13 @@ bool ReleaseLanes(uint64_t incarnation, std::vector<LaneId>* lanes) {
   std::vector<LaneId> held;
   pg::InTransaction(CurrentMemoryContext, [&] {
     static Statement release = {
-        "WITH free AS (SELECT l.route_id, l.lane FROM ROWS FROM (unnest($1), unnest($2)) k(route_id, lane)"
+        "WITH free AS (SELECT l.route_id, l.lane, k.unanswered"
+        " FROM ROWS FROM (unnest($1), unnest($2), unnest($4)) k(route_id, lane, unanswered)"
         " JOIN outbox_internal.lane l USING (route_id, lane) WHERE l.owner = $3 FOR NO KEY UPDATE OF l SKIP LOCKED)"
-        " UPDATE outbox_internal.lane l SET owner = NULL, claimed_at = NULL FROM free f"
-        " WHERE l.route_id = f.route_id AND l.lane = f.lane",
-        3,
-        {INT8ARRAYOID, INT4ARRAYOID, INT8OID},
+        " UPDATE outbox_internal.lane l SET owner = NULL, claimed_at = CASE WHEN f.unanswered THEN l.claimed_at END"
+        " FROM free f WHERE l.route_id = f.route_id AND l.lane = f.lane",
+        4,
+        {INT8ARRAYOID, INT4ARRAYOID, INT8OID, BOOLARRAYOID},
         nullptr};
     static Statement left = {
         "SELECT l.route_id, l.lane FROM ROWS FROM (unnest($1), unnest($2)) k(route_id, lane)"
@@ -124,11 +125,14 @@ bool ReleaseLanes(uint64_t incarnation, std::vector<LaneId>* lanes) {
         nullptr};
     Column routes(count);
     Column numbers(count);
+    Column doubtful(count);
     for (size_t i = 0; i < count; i++) {
       routes.Add(Int64GetDatum((*lanes)[i].route_id));
       numbers.Add(Int32GetDatum((*lanes)[i].lane));
+      doubtful.Add(BoolGetDatum(unanswered.contains((*lanes)[i])));
     }
-    Datum values[] = {routes.Array(INT8OID), numbers.Array(INT4OID), Int64GetDatum(static_cast<int64>(incarnation))};
+    Datum values[] = {routes.Array(INT8OID), numbers.Array(INT4OID), Int64GetDatum(static_cast<int64>(incarnation)),
+                      doubtful.Array(BOOLOID)};
     RunStatement(&release, values);
     RunStatement(&left, values);
     ReadLanes(&held);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "base/lane_id.h"
@@ -25,8 +26,9 @@ void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed);
 
 // Gives up those of the lanes that are this incarnation's (others may have another owner already), up to kReleased of
 // them. What stays in `*lanes` is to be tried again: rows that somebody holds are not waited for. Returns false if
-// there are such.
+// there are such. Of those in `unanswered`, which had something in flight, the row keeps when they were claimed: what
+// they have sent nobody knows before another one sends it again.
 inline constexpr std::size_t kReleased = 500;  // some 10 ms of a turn
-bool ReleaseLanes(uint64_t incarnation, std::vector<LaneId>* lanes);
+bool ReleaseLanes(uint64_t incarnation, std::vector<LaneId>* lanes, const std::set<LaneId>& unanswered);
 
 }  // namespace outbox::log

@@ -351,6 +351,9 @@ void Relay::TakeGone() {
     if (gone.reason == relay::GoneReason::kLost) {
       installation_.Doubt();
     }
+    if (gone.reason == relay::GoneReason::kUnclean) {
+      given_back_.unanswered.insert(gone.id);
+    }
     // A lost one, too: it may be this worker's still, put somewhere else while it forked.
     given_back_.lanes.push_back(gone.id);
   }
@@ -369,7 +372,10 @@ void Relay::GiveBack() {
   const size_t before = lanes.size();
   std::erase_if(lanes,
                 [&](const LaneId& id) { return lanes_.contains(id); });  // lost, and claimed anew before its turn
-  const bool free = log::ReleaseLanes(place_.incarnation, &lanes);
+  const bool free = log::ReleaseLanes(place_.incarnation, &lanes, given_back_.unanswered);
+  if (lanes.empty()) {
+    given_back_.unanswered.clear();
+  }
   given_back_.next_at = free ? 0 : clock_->NowMicros() + kHeldPause;
   // What could not be worked on is not offered again at once: two workers would hand it to and fro.
   if (lanes.size() < before && !given_back_.told) {

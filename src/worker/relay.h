@@ -5,6 +5,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,8 +62,9 @@ class Relay {
   };
   struct GivenBack {  // left the engine, not yet released in the table
     std::vector<LaneId> lanes;
-    bool told = true;     // the others have heard of all of them
-    int64_t next_at = 0;  // somebody holds the rows of those that are left
+    std::set<LaneId> unanswered;  // of these, and perhaps of some that were
+    bool told = true;             // the others have heard of all of them
+    int64_t next_at = 0;          // somebody holds the rows of those that are left
   };
   struct PlacesSought {  // see MakeUseOfPlaces
     int64_t next_at = relay::kNever;

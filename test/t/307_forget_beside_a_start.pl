@@ -82,6 +82,23 @@ like(state_of($id), $doubt, 'and nobody said that it never was');
 ok(wait_idle($node), 'idle');
 like($node->psql('postgres', q(CALL outbox.forget('person', 'cancelled', undelivered => true, dry_run => false))) . state_of($id), qr/may have sent it before/, 'another call does not know better');
 
+# A worker leaves in good order, without an answer to what it has sent.
+$redis->pause;
+$id = emit('unanswered');
+ok(wait_for_value($node, q(SELECT sum(inflight) FROM outbox.lag), '1', 60), 'in flight');
+ok(workers(0) && wait_for_value($node, q(SELECT count(*) FROM outbox.worker WHERE kind = 'relay'), '0', 60), 'the worker leaves');
+$redis->cont;
+ok(wait_until(sub { came('unanswered') }, 60), 'it was sent');
+(undef, undef, $said) = $node->psql('postgres', q(CALL outbox.forget('person', 'unanswered', undelivered => true, dry_run => false)));
+like($said, qr/Of what it gave up, 1 may have been sent before/, 'it says so');
+like(state_of($id), $doubt, 'status() says so');
+ok(workers(1) && wait_idle($node) && workers(0), 'once what it had is answered');
+$id = emit('later');
+(undef, undef, $said) = $node->psql('postgres', q(CALL outbox.forget('person', 'later', undelivered => true, dry_run => false)));
+unlike($said, qr/may have been sent/, 'that is over');
+is(state_of($id), $known, 'and it is told so');
+ok(workers(1), 'a worker');
+
 # A worker dies with something in flight, and there is none any more.
 $redis->pause;
 $id = emit('in flight');

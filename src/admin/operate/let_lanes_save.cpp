@@ -64,13 +64,15 @@ std::vector<LaneBacklog> CountLeft(const std::vector<LaneRecord>& lanes, const S
   return left;
 }
 
-// The version of the lane's row; nothing: it has an owner, who may have died with something in hand, or it is gone. The
-// owner of one that came by a dump is none of this database.
+// The version of the lane's row; nothing: it has an owner, who may have died with something in hand, or was let go
+// without an answer (then it says still when it was claimed), or it is gone. The owner of one that came by a dump is
+// none of this database.
 Cell VersionOfFree(int64 route_id, int lane, bool restored) {
   const std::vector<Row> rows =
       RunSql(Access::kWrite,
              "SELECT l.xmin::text || ' ' || l.ctid::text FROM outbox_internal.lane l "
-             "WHERE l.route_id = $1::bigint AND l.lane = $2::integer AND (l.owner IS NULL OR $3::boolean)",
+             "WHERE l.route_id = $1::bigint AND l.lane = $2::integer AND (l.owner IS NULL AND l.claimed_at IS NULL OR "
+             "$3::boolean)",
              {Cell(std::to_string(route_id)), Cell(std::to_string(lane)), Cell(restored ? "true" : "false")});
   return rows.empty() ? Cell() : rows[0][0];
 }
