@@ -142,7 +142,7 @@ int64_t RunAfter(LaneId id, std::string_view server_run) {
 
 Appended AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, const Position& position,
                         std::span<const sink::Place> places, std::string_view server_run, RunPeriod* period,
-                        std::string_view survived) {
+                        std::string_view survived, bool over) {
   static Statement append = {
       "INSERT INTO outbox_internal.progress (at, route_id, lane, side, window_from, window_to, done_to, places, run,"
       " survived, acknowledged, run_after) SELECT $4, l.route_id, l.lane, $5, $6::pg_snapshot,"
@@ -168,7 +168,7 @@ Appended AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t 
   arguments.AddTime(at);
   arguments.Add(Int32GetDatum(id.side));
   AddPosition(position, &arguments);
-  places.empty() ? arguments.AddNull() : arguments.Add(PlacesDatum(places));
+  places.empty() && !over ? arguments.AddNull() : arguments.Add(PlacesDatum(places));
   arguments.Add(TimestampTzGetDatum(since));
   server_run.empty() ? arguments.AddNull() : arguments.Add(ForeignText(server_run));
   survived.empty() ? arguments.AddNull() : arguments.Add(ForeignText(survived));

@@ -51,10 +51,11 @@ enum class Appended : uint8_t {
 // `at`: a reading of the shared clock; its day's table must exist. `places`: where the events are that were delivered
 // since the previous row. If there are many, the row keeps some of them, and the highest stream id of all. `server_run`
 // acknowledged them; `survived`: the row puts the lane back (rewind.h). "": none. `period`: kept between calls by a
-// caller that appends many rows, so that the previous row need not be read each time; may be nullptr.
+// caller that appends many rows, so that the previous row need not be read each time; may be nullptr. `over`: the side
+// lane ends with it, having nothing in its hands any more.
 Appended AppendProgress(LaneId id, uint64_t incarnation, int64_t since, int64_t at, const Position& position,
                         std::span<const sink::Place> places = {}, std::string_view server_run = {},
-                        RunPeriod* period = nullptr, std::string_view survived = {});
+                        RunPeriod* period = nullptr, std::string_view survived = {}, bool over = false);
 
 // As text, text and timestamptz.
 void AddPosition(const Position& position, pg::Arguments* arguments);

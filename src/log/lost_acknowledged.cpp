@@ -225,7 +225,7 @@ bool HadElsewhere(const Asked& asked, const Stretch& stretch, int64_t since) {
       " CROSS JOIN LATERAL outbox_internal.lane_periods($1, s.lane, $4, $5) p WHERE p.upto > $7"
       " AND outbox_internal.run_endpoint(p.run) IS DISTINCT FROM outbox_internal.run_endpoint($3) AND EXISTS (SELECT"
       " FROM outbox_internal.progress g WHERE g.route_id = $1 AND g.lane = s.lane AND g.side = p.side"
-      " AND g.at > greatest(p.after, $7) AND g.at <= p.upto AND g.places IS NOT NULL) LIMIT 1",
+      " AND g.at > greatest(p.after, $7) AND g.at <= p.upto AND g.places <> '{}') LIMIT 1",
       8,
       {ASKED_TYPES, TIMESTAMPTZOID, INT4OID},
       nullptr};

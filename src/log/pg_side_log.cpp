@@ -205,10 +205,14 @@ Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, st
 
 Status PgSideLog::Rejoin(int32_t side, const Position& position) {
   bool owner = true;
+  LaneId side_lane = lane_;
+  side_lane.side = side;
   OUTBOX_FAULT_POINT("rejoin.before");
   Status status = days::TryWithDayTable(days::DayTableKind::kProgress, [&](int64 at) {
     owner = AppendProgress(lane_, incarnation_, since_, at, position) != Appended::kLost;
     if (owner) {
+      // For status(): from here on it had nothing in its hands.
+      AppendProgress(side_lane, incarnation_, since_, at, position, {}, {}, nullptr, {}, true);
       DropSideLane(lane_, side);
     }
     OUTBOX_FAULT_THROW("rejoin.uncommitted");

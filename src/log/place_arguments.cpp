@@ -67,12 +67,13 @@ Datum PlacesDatum(std::span<const sink::Place> places) {
   const size_t highest = Highest(places, &id);
   StringInfoData json;
   initStringInfo(&json);
+  appendStringInfoChar(&json, '{');
   auto quote = [&json](Datum value) { escape_json(&json, TextDatumGetCString(value)); };
   for (size_t i = 0; i < places.size() && i < kMost; i++) {
     const bool last = i + 1 == kMost && highest < places.size() && highest > i;
     const sink::Place& place = places[last ? highest : i];
     char* topic = NameFromSink(place.topic);
-    appendStringInfoChar(&json, i == 0 ? '{' : ',');
+    appendStringInfoString(&json, i == 0 ? "" : ",");
     escape_json(&json, place.partition < 0 ? topic : psprintf("%s/%d", topic, place.partition));
     appendStringInfoString(&json, ":[");
     quote(ForeignText(place.first));

@@ -18,6 +18,32 @@ bool Sees(const Cell& snapshot, uint64 xid) {
   return snapshot && ParseSnapshot(*snapshot).Visible(xid);
 }
 
+// Whether a side lane may have had the event in its hands when the lane passed it: one that was there, and had not
+// passed it. (Its topics are not kept.) Reads all that the lane has saved; so it is asked only where filters have
+// changed.
+bool WasAside(const LaneRecord& lane, const FoundEvent& event, const Passage& passage) {
+  const auto covers = [](const std::string& s) {
+    return "(pg_visible_in_snapshot($5::xid8, " + s + ".window_from) OR (" + s +
+           ".window_to IS NOT NULL AND pg_visible_in_snapshot($5::xid8, " + s + ".window_to) AND " + s +
+           ".done_to IS NOT NULL AND " + s +
+           ".done_to >= timestamptz 'epoch' + $6::bigint * interval '1 microsecond'))";
+  };
+  const std::string sql =
+      "SELECT FROM outbox_internal.progress s WHERE s.route_id = $1::bigint AND s.lane = $2::integer AND s.side > 0 "
+      "AND s.at > $3::timestamptz AND s.at <= $4::timestamptz AND s.places IS DISTINCT FROM '{}' AND NOT " +
+      covers("s") +
+      " AND NOT EXISTS (SELECT FROM outbox_internal.progress t WHERE t.route_id = s.route_id AND t.lane = s.lane "
+      "AND t.side = s.side AND t.at > s.at AND t.at <= $4::timestamptz AND (t.places = '{}' OR " +
+      covers("t") + ")) LIMIT 1";
+  const auto time = [](int64 micros) {
+    return Cell(micros == PG_INT64_MIN ? "-infinity" : micros == PG_INT64_MAX ? "infinity" : UnixMicrosText(micros));
+  };
+  return !RunSql(Access::kRead, sql.c_str(),
+                 {Cell(std::to_string(lane.route_id)), Cell(std::to_string(passage.lane)), time(passage.after),
+                  time(passage.until), Cell(std::to_string(event.xid)), Cell(std::to_string(event.created_at))})
+              .empty();
+}
+
 }  // namespace
 
 FormerFilters::FormerFilters(int64 since) {
@@ -71,9 +97,13 @@ std::optional<int64> FormerFilters::WantedSince(const LaneRecord& lane, const Fo
     }
     const auto earlier =
         std::find_if(former + 1, former_.end(), [&](const Former& other) { return other.route_id == lane.route_id; });
-    const bool too_late =
-        earlier != former_.end() && earlier->until >= passage.until;  // the lane had passed it by then
-    if (!too_late && !(type_wanted && event_type_wanted)) {
+    if (type_wanted && event_type_wanted) {
+      continue;
+    }
+    // The lane had passed it by then, and no topic was away whose events are passed, and not sent.
+    const bool too_late = earlier != former_.end() && earlier->until >= passage.until &&
+                          (passage.by_side || !WasAside(lane, event, passage));
+    if (!too_late) {
       return former->until;
     }
   }

@@ -64,6 +64,7 @@ struct Passage {
   int lane = 0;
   int64 after = PG_INT64_MIN;
   int64 until = PG_INT64_MAX;
+  bool by_side = false;           // delivered: a side lane has said so
   const LaneStart* by = nullptr;  // passed over: what moved the lanes behind it
 };
 

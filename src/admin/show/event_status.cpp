@@ -229,10 +229,10 @@ void AddWindows(const FoundEvent& event, std::vector<Delivery>* deliveries, std:
       "coalesce(g.window_to, g.window_from), "
       "(SELECT jsonb_object_agg(e.key, e.value) FROM jsonb_each(g.places) e "
       " WHERE e.key = x.topic OR (left(e.key, length(x.topic) + 1) = x.topic || '/' "
-      "  AND substr(e.key, length(x.topic) + 2) ~ '^[0-9]+$')) "
-      "FROM (SELECT g.* FROM own g WHERE g.places IS NULL OR g.places ? '...' OR " +
+      "  AND substr(e.key, length(x.topic) + 2) ~ '^[0-9]+$')), g.by_side "
+      "FROM (SELECT g.*, false AS by_side FROM own g WHERE g.places ? '...' OR " +
       known +
-      " UNION ALL SELECT * FROM other UNION ALL SELECT * FROM own LIMIT 1) g) w "
+      " UNION ALL SELECT o.*, true FROM other o UNION ALL SELECT own.*, false FROM own LIMIT 1) g) w "
       "WHERE EXISTS (SELECT FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid "
       " WHERE i.inhparent = 'outbox_internal.progress'::regclass AND right(c.relname, 8) <= "
       " to_char((timestamptz 'epoch' + $2::bigint * interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYYMMDD'))";
@@ -243,6 +243,7 @@ void AddWindows(const FoundEvent& event, std::vector<Delivery>* deliveries, std:
                                  outbox::admin::Plan::kByKey)) {
     Delivery& one = (*deliveries)[static_cast<size_t>(Number(found[0]))];
     one.passage.until = std::min(one.passage.until, Number(found[1]));
+    one.passage.by_side = found[5] == "t";
     Row& row = (*answer)[one.row];
     row[kDeliveredAt] = UnixMicrosCell(Number(found[1]));
     row[kWindowFrom] = found[2];
