@@ -72,6 +72,15 @@ BEGIN;
 SELECT outbox.create_route('regress x', 'regress_events', start => '-infinity') IS NOT NULL AS made;
 SELECT start_time, start_snapshot FROM outbox.route WHERE name = 'regress x';
 ROLLBACK;
+-- What belongs to a route goes with it, where foreign keys are not looked at, too.
+BEGIN;
+SELECT outbox.create_route('regress x', 'regress_events', lanes => 2) AS x \gset
+SELECT outbox.pause('regress x', aggregate_type => 'a', aggregate_id => 'k', reason => 'test');
+SET LOCAL session_replication_role = replica;
+SELECT outbox.drop_route('regress x');
+SELECT (SELECT count(*) FROM outbox_internal.lane l WHERE l.route_id NOT IN (SELECT id FROM outbox.route)) AS lanes,
+       (SELECT count(*) FROM outbox.pause p WHERE p.route_id NOT IN (SELECT id FROM outbox.route)) AS pauses;
+ROLLBACK;
 SELECT outbox.create_route('regress x', 'regress_events', options => '[]');
 SELECT outbox.create_route('regress x', 'regress_events', options => '{"mode": "stream"}');
 SELECT outbox.create_route('regress x', 'regress_redis', options => '{"mood": "stream"}');

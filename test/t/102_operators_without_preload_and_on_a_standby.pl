@@ -49,7 +49,7 @@ $standby->init_from_backup($node, 'backup', has_streaming => 1);
 $standby->start;
 $node->wait_for_catchup($standby);
 foreach my $call ("SELECT outbox.retry('$second')", "SELECT outbox.skip('$second', 'x')", "SELECT outbox.discard('$second', 'x')",
-	"SELECT outbox.pause('everything', reason => 'x')", "SELECT outbox.resume('everything')", 'SELECT outbox.cancel_replay(1)',
+	"SELECT outbox.pause('everything', reason => 'x')", "SELECT outbox.resume('everything')", 'SELECT outbox.cancel_replay(1)', 'SELECT outbox.adopt()',
 	'CALL outbox.redrive(dry_run => false)', "CALL outbox.discard_dead_letters(dry_run => false, reason => 'x')",
 	"CALL outbox.replay(since => now(), route => 'everything', dry_run => false)", "CALL outbox.seek('everything', now(), dry_run => false)")
 {

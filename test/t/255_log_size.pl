@@ -145,6 +145,9 @@ day($yesterday, 1);
 sql(large('log', "timestamptz '$now'", 1));
 Outbox::Faults::put('log.seen', 86400 * 1000000);
 like(sql($disk), qr/^ok: The disk has \d+ \w+ free, and the log grows by \d+ \w+ a day/, 'with a day before it is');
+Outbox::Faults::put('log.disk_free', 63 * 1048576);
+like(sql($disk), qr/^problem: The disk has 63 MB free: emit\(\) fails when that is used up, .*Make room there\./, 'a disk with next to nothing left is one, whatever the pace');
+Outbox::Faults::put('doctor.disk_nothing', 1);
 Outbox::Faults::put('log.disk_free', 1048576);
 like(sql($disk), qr/^warning: The disk has 1024 kB free, and the log grows by \d+ \w+ a day: at that pace it is full in \d+ (?:minutes|hours|days)\. Days go 20000d after their end: lower outbox\.retention/,
 	'a disk with less room than the log will need: how long it lasts, and what to do');
@@ -164,6 +167,6 @@ ok(wait_until(sub { sql($disk) =~ /^warning: .*Routes hold days that would have 
 Outbox::Faults::put('log.disk_free', 100 * 1048576);
 sql($finish);
 ok(wait_until(sub { sql($disk) =~ /^ok: / }, 20), 'where days go as fast as they come a small disk is enough') || diag(sql($disk));
-Outbox::Faults::disarm($_) foreach 'log.disk_free', 'log.seen';
+Outbox::Faults::disarm($_) foreach 'log.disk_free', 'log.seen', 'doctor.disk_nothing';
 no_server_crashed($node);
 done_testing();

@@ -417,6 +417,22 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   PG_RETURN_VOID();
 }
 
+namespace {
+
+// What goes with a route by its foreign keys, unless session_replication_role is replica: then those are not looked at.
+void DeleteBelongings(const Cell& route_id) {
+  for (const char* sql : {"DELETE FROM outbox_internal.parked WHERE route_id = $1::bigint",
+                          "DELETE FROM outbox.pause WHERE route_id = $1::bigint",
+                          "DELETE FROM outbox_internal.side_topic WHERE route_id = $1::bigint",
+                          "DELETE FROM outbox_internal.side_lane WHERE route_id = $1::bigint",
+                          "DELETE FROM outbox_internal.lane_start WHERE route_id = $1::bigint",
+                          "DELETE FROM outbox_internal.lane WHERE route_id = $1::bigint"}) {
+    RunSql(Access::kWrite, sql, {route_id});
+  }
+}
+
+}  // namespace
+
 OUTBOX_FUNCTION(outbox_drop_route) {
   RequireWritable("outbox.drop_route()");
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
@@ -429,9 +445,12 @@ OUTBOX_FUNCTION(outbox_drop_route) {
              {name});
   const std::string before = RouteFace(name);
   TellUnwatched(name);
-  if (RunSql(Access::kWrite, "DELETE FROM outbox.route WHERE name = $1 RETURNING id", {name}).empty()) {
+  const std::vector<Row> deleted =
+      RunSql(Access::kWrite, "DELETE FROM outbox.route WHERE name = $1 RETURNING id", {name});
+  if (deleted.empty()) {
     throw NoSuchRoute(name);
   }
+  DeleteBelongings(deleted[0][0]);
   NoteDropped(name.c_str());
   outbox::pg::NoteConfigChange();
   const int64 parked = std::strtoll(counted[0][0].value().c_str(), nullptr, 10);

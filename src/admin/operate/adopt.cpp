@@ -180,6 +180,7 @@ bool TakeOver(bool keep_positions) {
 
 // C++ code that owns things.
 int64 AdoptAll(bool keep_positions) {
+  RequireWritable("outbox.adopt()");
   pg::Guard([] {
     emit::CheckMayEmit();
     SPI_connect();

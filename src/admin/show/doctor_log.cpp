@@ -85,11 +85,19 @@ std::string Span(double days) {
 // How soon the disk is full at the pace of the last day. A shorter time is told, and nothing is foreseen for more than
 // kFar times as long: an hour in which a bulk load ran says little of the week.
 void CheckDisk(const std::vector<LogDay>& days, Findings* findings) {
+  constexpr int64 kNothing = int64{64} << 20;  // four segments of the WAL
+  const int64 asked = OUTBOX_FAULT_VALUE("doctor.disk_nothing");
   constexpr double kSoon = 7;  // days
   constexpr double kFar = 24;
   const LogGrowth growth = MeasureGrowth(days);
   const std::string room = growth.disk_free < 0 ? "It is not known how much room there is"
                                                 : "The disk has " + Pretty(growth.disk_free) + " free";
+  if (growth.disk_free >= 0 && growth.disk_free < (asked > 0 ? asked : kNothing)) {
+    findings->Problem("disk", room + ": emit() fails when that is used up, and with it every transaction that emits.",
+                      "Make room there. CALL outbox.drop_expired(keep => '1 day') says which days of the log would go; "
+                      "outbox.lag says which routes hold them.");
+    return;
+  }
   if (growth.per_day < 0 || growth.disk_free < 0) {
     findings->Ok("disk",
                  room + (growth.per_day < 0 ? ". How fast the log grows is known ten minutes after its first event."

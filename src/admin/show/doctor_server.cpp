@@ -1,13 +1,16 @@
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 
 #include "admin/lookup/processes.h"
 #include "admin/lookup/shared_views.h"
 #include "admin/show/doctor.h"
+#include "base/fault_point.h"
 #include "base/version.h"
 #include "metrics/store.h"
 #include "pg/clock.h"
 #include "pg/settings.h"
+#include "pg/wait.h"
 #include "pg/wall.h"
 
 namespace outbox::admin {
@@ -97,6 +100,62 @@ void CheckRelays(int running, Findings* findings) {
   } else {
     findings->Ok("workers", std::to_string(running) + (running == 1 ? " relay worker runs" : " relay workers run") +
                                 " for this database.");
+  }
+}
+
+}  // namespace
+
+namespace {
+
+// When each worker of this database has last ended a turn, Unix microseconds, by process id.
+std::map<int, int64> ReadTurns() {
+  std::map<int, int64> turns;
+  for (const WorkerView& worker : ReadWorkerViews()) {
+    for (int i = 0; worker.running && worker.database == MyDatabaseId && i < metrics::Figures()->max_workers; i++) {
+      const metrics::WorkerFigures& figures = metrics::WorkerSlots()[i];
+      if (figures.incarnation.load() == worker.incarnation) {
+        turns[worker.pid] = figures.last_turn.load();
+      }
+    }
+  }
+  return turns;
+}
+
+// Workers that are there and do nothing: none sleeps for more than a fifth of a second. Looked at twice, since the
+// server's clock may just have jumped.
+void CheckTurns(Findings* findings) {
+  constexpr int64 kLong = 15 * USECS_PER_SEC;
+  constexpr int64 kLongOfKeeper = 60 * USECS_PER_SEC;  // which has work that takes its time
+  constexpr long kLookAgain = 500;                     // milliseconds
+  const int64 asked = OUTBOX_FAULT_VALUE("doctor.stands");
+  const std::map<int, int64> before = metrics::Figures() == nullptr ? std::map<int, int64>() : ReadTurns();
+  const auto stands = [&](int64 turn, bool relay = true) {
+    return GetCurrentTimestamp() + kPgEpochMicros - turn > (asked > 0 ? asked : relay ? kLong : kLongOfKeeper);
+  };
+  if (std::none_of(before.begin(), before.end(), [&](const auto& worker) { return stands(worker.second); })) {
+    return;
+  }
+  pg::Guard([] {
+    pg::WaitForLatch(kLookAgain, pg::WaitEventFor("OutboxLook"));
+    CHECK_FOR_INTERRUPTS();
+  });
+  const std::vector<WorkerView> workers = ReadWorkerViews();
+  for (const auto& [pid, turn] : ReadTurns()) {
+    const auto found = before.find(pid);
+    const auto worker = std::find_if(workers.begin(), workers.end(),
+                                     [pid = pid](const WorkerView& view) { return view.running && view.pid == pid; });
+    const bool relay = worker != workers.end() && worker->kind == pg::WorkerKind::kRelay;
+    if (found == before.end() || found->second != turn || worker == workers.end() || !stands(turn, relay)) {
+      continue;
+    }
+    findings->Problem(
+        "standstill",
+        (relay ? "Relay worker " : "Keeper ") + std::string("with process ") + std::to_string(pid) +
+            " is there, and has done nothing since " + UnixMicrosText(turn) +
+            (relay ? ": its lanes stand still." : ": no day table is made ahead or dropped."),
+        "It was stopped (kill -CONT lets it go on), or waits for the disk or for another process: see its "
+        "row of pg_stat_activity. If it may end, SELECT pg_terminate_backend(" +
+            std::to_string(pid) + "): another one takes its place.");
   }
 }
 
@@ -224,6 +283,9 @@ void CheckProcesses(Findings* findings) {
     const Processes processes = CountProcesses();
     findings->Warn("keeper", "The keepers of all databases run in turn: " + FewSlotsText(processes),
                    FewSlotsHint(processes));
+  } else if (!kept && JustBegun()) {
+    findings->Warn("keeper", "No keeper runs for this database yet: the server or the extension's use is seconds old.",
+                   "One is started within a second or two.");
   } else if (!kept) {
     findings->Problem("keeper", "No keeper runs for this database.",
                       "Day tables are neither made ahead nor dropped. max_worker_processes may be too low, or "
@@ -232,6 +294,7 @@ void CheckProcesses(Findings* findings) {
     findings->Ok("keeper", "The keeper of this database runs.");
   }
   CheckRelays(CountRelays(workers), findings);
+  CheckTurns(findings);
 }
 
 void CheckStandby(Findings* findings) {

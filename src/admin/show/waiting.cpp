@@ -299,10 +299,24 @@ std::string ParkedLeft(bool scheduled) {
   return text.empty() ? "" : text + ".";
 }
 
+// A destination that has lost what it had acknowledged, as a worker knows, and is about to be sent it again: what was
+// delivered is not. Empty: none.
+std::string Losing() {
+  for (const OwnedDestinationView& view : ReadDestinationViews(MyDatabaseId)) {
+    if (view.owned && !view.only_warning && strcmp(view.state, "closed") != 0 &&
+        strcmp(view.trouble.code, "LOST_WRITES") == 0) {
+      return "Destination \"" + std::string(NameStr(view.name)) +
+             "\" has lost what it had, and is asked what to send again.";
+    }
+  }
+  return "";
+}
+
 void TellLeft(const std::vector<LaneKey>& lanes, uint64 barrier, bool scheduled) {
-  const std::string behind = LanesBehind(lanes, barrier);
-  const std::string parked = ParkedLeft(scheduled);
-  const std::string left = behind + (behind.empty() || parked.empty() ? "" : " ") + parked;
+  std::string left = LanesBehind(lanes, barrier);
+  for (const std::string& more : {ParkedLeft(scheduled), Losing()}) {
+    left += (left.empty() || more.empty() ? "" : " ") + more;
+  }
   Notice("the outbox is not idle within the timeout", left,
          "outbox.lag and outbox.blocked_key show what is in the way.");
 }
@@ -443,7 +457,8 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
     empty.Remove(&waiting, barrier);
     parked = AnyIsParked(until, delayed);  // what has just left the log is there
   };
-  bool reached = WaitUntil(end, check_tables, [&] { return StillReached(waiting, barrier, check_tables) && !parked; });
+  bool reached = WaitUntil(end, check_tables,
+                           [&] { return StillReached(waiting, barrier, check_tables) && !parked && Losing().empty(); });
   if (reached) {
     // A lane writes down within a quarter of a second that it has delivered something, and far later that it passed
     // what it does not want: where so much of that lies behind its position that it is not counted through, a second is
