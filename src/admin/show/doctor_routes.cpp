@@ -350,11 +350,14 @@ void CheckDestinations(Findings* findings) {
       findings->Problem("destination", detail, ForAPerson(view.trouble.code));
     } else {
       findings->Warn("destination", detail,
-                     view.only_warning ? "It goes when its cause has gone and the connection is made anew, as ALTER "
-                                         "SERVER does it; what is said of lost events goes after an hour."
+                     view.only_warning
+                         ? std::string("It goes when its cause has gone and the connection is made anew, as ALTER "
+                                       "SERVER does it; what is said of lost events goes after an hour.")
                      : strcmp(view.state, "half-open") == 0
                          ? "It is being tried again by itself, right now."
-                         : "It is tried again by itself; outbox.destination says when.");
+                         : "It is tried again by itself; outbox.destination says when. SELECT * FROM "
+                           "outbox.test_server(" +
+                               Literal(name) + ") says what can be done.");
     }
   }
 }
