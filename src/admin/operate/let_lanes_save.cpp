@@ -114,6 +114,7 @@ Look LookAt(const std::vector<LaneRecord>& lanes, const Snapshot& asked, const B
   // Before the lanes are looked at: what changes meanwhile has changed since.
   look.standing.configuration = Configuration();
   std::vector<Cell> free;
+  free.reserve(lanes.size());
   for (const LaneRecord& lane : lanes) {
     free.push_back(VersionOfFree(lane.route_id, lane.lane, lane.restored));
   }
