@@ -35,7 +35,9 @@ void FindLocked(std::string* name) {
   ListCell* cell = nullptr;
   foreach (cell, tables) {
     const char* found = get_rel_name(lfirst_oid(cell));
-    if (found != nullptr && !LockToLook(lfirst_oid(cell))) {
+    const bool looked_at =
+        found != nullptr && strncmp(found, "inbox_", strlen("inbox_")) != 0;  // CheckInbox() has its own
+    if (looked_at && !LockToLook(lfirst_oid(cell))) {
       *name = found;
       return;
     }
