@@ -236,7 +236,11 @@ std::string CodeText(int code) {
   if (RuleFor(code).code != code) {
     return "an error code that is not known here: " + std::to_string(code);  // nor may it become one of the library's
   }
-  return rd_kafka_err2str(static_cast<rd_kafka_resp_err_t>(code));
+  const char* text = rd_kafka_err2str(static_cast<rd_kafka_resp_err_t>(code));
+  // The library knew a partition of the topic that the cluster has no more.
+  return code == RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION
+             ? std::string(text) + ": the topic was deleted, or has fewer partitions than it had"
+             : text;
 }
 
 Error MakeError(int code, ErrorClass error_class, std::string detail) {
