@@ -145,7 +145,7 @@ DROP FOREIGN DATA WRAPPER regress_other CASCADE;
 -- A change that leaves waiting events behind says how many, one and two, and the audit keeps it.
 RESET client_min_messages;
 CREATE SERVER regress_left FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '1');
-SELECT outbox.create_route('regress left', server => 'regress_left', aggregate_types => '{regress_left}') > 0 AS made;
+SELECT outbox.create_route('regress left', server => 'regress_left', aggregate_types => '{regress_left}', lanes => 5) > 0 AS made;
 -- A worker that passed them while the route wants none of them would leave nothing to count.
 SELECT outbox.pause('regress left', reason => 'stands still');
 SELECT count(outbox.emit('regress_left', n, 't' || n, '{}')) FROM generate_series(1, 3) n;

@@ -247,7 +247,10 @@ int64 NoLongerWanted(const std::string& name, std::vector<LaneRecord> lanes) {
   }
   const std::vector<LaneRecord> now = LoadLanes(name, Access::kWrite);
   for (LaneRecord& lane : lanes) {
-    lane.spec = now.empty() ? nullptr : now[0].spec;
+    // Each lane has its own: a spec wants what is its lane's.
+    const auto same =
+        std::find_if(now.begin(), now.end(), [&lane](const LaneRecord& one) { return one.lane == lane.lane; });
+    lane.spec = same == now.end() ? nullptr : same->spec;
   }
   const int64 left = before - Pending(lanes, kLagScanLimit);
   if (left > 0) {
