@@ -39,9 +39,9 @@ my $read = entries_read();
 sql(q(SELECT outbox.resume('r', aggregate_type => 'a', aggregate_id => 'k')));
 ok(wait_until(sub { $redis->xlen('k') > 1_500 }, 60), 'resumed, it goes');
 $late->query_safe('COMMIT');
+my $gone = $redis->xlen('k'); # on a busy machine that may be nearly all
 $late->quit;
 ok(wait_until(sub { grep { $_ eq $late_id } @{ ids('k') } }, 60), 'an event with an earlier time that is committed meanwhile goes too');
-cmp_ok($redis->xlen('k'), '<', $many, 'before the rest');
 sql("SELECT outbox.retry('$dead_id')");
 ok(wait_until(sub { grep { $_ eq $dead_id } @{ ids('k') } }, 60), 'and so does a dead letter that is sent again');
 ok(wait_until(sub { $redis->xlen('k') >= $many + 2 }, 120), 'all go');
@@ -51,6 +51,8 @@ cmp_ok((entries_read() - $read) / $many, '<', 60, 'a search does not pass what h
 my $sent = $redis->entries('k');
 is(scalar(keys %{ { map { $_->{id} => 1 } @$sent } }), $many + 2, 'each is there');
 is(scalar(@$sent), $many + 2, 'once');
+my ($place) = grep { $sent->[$_]{id} eq $late_id } 0 .. $#$sent;
+cmp_ok($place, '<', $gone + $many / 2, "the late one before the rest: behind $place, committed when $gone had gone");
 my @run = map { $_->{created_at} } grep { $_->{id} ne $late_id && $_->{id} ne $dead_id } @$sent;
 is(scalar(grep { $run[ $_ - 1 ] > $run[$_] } 1 .. $#run), 0, 'in order');
 my $behind = sql(q(SELECT outbox.emit('a', 'k', 'live', '{}')));
