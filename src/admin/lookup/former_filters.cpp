@@ -22,12 +22,7 @@ bool Sees(const Cell& snapshot, uint64 xid) {
 // passed it. (Its topics are not kept.) Reads all that the lane has saved; so it is asked only where filters have
 // changed.
 bool WasAside(const LaneRecord& lane, const FoundEvent& event, const Passage& passage) {
-  const auto covers = [](const std::string& s) {
-    return "(pg_visible_in_snapshot($5::xid8, " + s + ".window_from) OR (" + s +
-           ".window_to IS NOT NULL AND pg_visible_in_snapshot($5::xid8, " + s + ".window_to) AND " + s +
-           ".done_to IS NOT NULL AND " + s +
-           ".done_to >= timestamptz 'epoch' + $6::bigint * interval '1 microsecond'))";
-  };
+  const auto covers = [](const char* row) { return CoversSql(row, "$5", "$6"); };
   const std::string sql =
       "SELECT FROM outbox_internal.progress s WHERE s.route_id = $1::bigint AND s.lane = $2::integer AND s.side > 0 "
       "AND s.at > $3::timestamptz AND s.at <= $4::timestamptz AND s.places IS DISTINCT FROM '{}' AND NOT " +

@@ -279,6 +279,13 @@ std::vector<LaneRecord> ReadLanes(const Cell& route, Positions positions) {
 
 }  // namespace
 
+std::string CoversSql(const std::string& row, const std::string& xid, const std::string& created_at) {
+  return "(pg_visible_in_snapshot(" + xid + "::xid8, " + row + ".window_from) OR (" + row +
+         ".window_to IS NOT NULL AND pg_visible_in_snapshot(" + xid + "::xid8, " + row + ".window_to) AND " + row +
+         ".done_to IS NOT NULL AND " + row + ".done_to >= timestamptz 'epoch' + " + created_at +
+         "::bigint * interval '1 microsecond'))";
+}
+
 Passage LaneRecord::PassageOf(const EventFacts& event, const Uuid& id) const {
   Passage passage;
   if (!Passed(event)) {

@@ -54,6 +54,10 @@ struct LaneStart {
   std::vector<Stood> stood;
 };
 
+// A condition in SQL: that row of outbox_internal.progress, by its alias, is of a reader that has passed the event. The
+// parameters: its xid, its created_at in Unix microseconds.
+std::string CoversSql(const std::string& row, const std::string& xid, const std::string& created_at);
+
 // What has become of an event that a route takes, as far as its lanes tell. Parked events are another matter: to their
 // lane they are delivered.
 struct Passage {

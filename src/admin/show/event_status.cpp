@@ -182,12 +182,7 @@ void AddWindows(const FoundEvent& event, std::vector<Delivery>* deliveries, std:
   if (deliveries->empty()) {
     return;
   }
-  auto covers = [](const std::string& g) {
-    return "(pg_visible_in_snapshot($1::xid8, " + g + ".window_from) OR (" + g +
-           ".window_to IS NOT NULL AND pg_visible_in_snapshot($1::xid8, " + g + ".window_to) AND " + g +
-           ".done_to IS NOT NULL AND " + g +
-           ".done_to >= timestamptz 'epoch' + $2::bigint * interval '1 microsecond')) ";
-  };
+  auto covers = [](const std::string& g) { return CoversSql(g, "$1", "$2") + " "; };
   std::vector<std::string> routes, lanes, after, since, until, topics;
   int64 first = PG_INT64_MAX;
   for (const Delivery& one : *deliveries) {
