@@ -339,6 +339,15 @@ bool HasSlot(Oid database, Oid server) {
   return false;
 }
 
+const WorkerFigures* FindWorker(uint64 incarnation) {
+  for (int i = 0; i < store->max_workers; i++) {
+    if (WorkerSlots()[i].incarnation.load() == incarnation) {
+      return &WorkerSlots()[i];
+    }
+  }
+  return nullptr;
+}
+
 void NoteTurn(bool woken) {
   const pg::WorkerSlot* slot = pg::MyWorkerSlot();
   if (store == nullptr || slot == nullptr) {

@@ -122,6 +122,8 @@ DatabaseFigures* DatabaseSlots();
 RouteSlot* RouteSlots();
 DestinationSlot* DestinationSlots();
 WorkerFigures* WorkerSlots();
+// Of the worker with that incarnation; nullptr: it has not ended a turn yet. Needs the figures.
+const WorkerFigures* FindWorker(uint64 incarnation);
 PreparedEmit* PreparedSlots();
 
 // Once, from _PG_init, while shared_preload_libraries are loaded; after pg::InstallSharedMemoryHooks().

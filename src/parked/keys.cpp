@@ -40,6 +40,18 @@ void AppendKeys(std::vector<uint64_t>* keys) {
   }
 }
 
+// Appends those of `keys` that the statement, which takes OUTBOX_KEY_TYPES, returns.
+void AppendThose(Statement* statement, const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys,
+                 const KeyFronts& fronts, std::vector<uint64_t>* those) {
+  if (keys.empty()) {
+    return;
+  }
+  Arguments arguments;
+  AddKeys(owner.lane.route_id, block, keys, fronts, &arguments);
+  RunStatement(statement, arguments.values);
+  AppendKeys(those);
+}
+
 }  // namespace
 
 void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& keys, int64_t now,
@@ -86,13 +98,7 @@ void FindHeadless(const ParkedOwner& owner, bool block, const std::vector<uint64
       6,
       {OUTBOX_KEY_TYPES},
       nullptr};
-  if (keys.empty()) {
-    return;
-  }
-  Arguments arguments;
-  AddKeys(owner.lane.route_id, block, keys, fronts, &arguments);
-  RunStatement(&find, arguments.values);
-  AppendKeys(headless);
+  AppendThose(&find, owner, block, keys, fronts, headless);
 }
 
 void LockHolders(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,
@@ -107,13 +113,7 @@ void LockHolders(const ParkedOwner& owner, bool block, const std::vector<uint64_
       6,
       {OUTBOX_KEY_TYPES},
       nullptr};
-  if (keys.empty()) {
-    return;
-  }
-  Arguments arguments;
-  AddKeys(owner.lane.route_id, block, keys, fronts, &arguments);
-  RunStatement(&lock, arguments.values);
-  AppendKeys(locked);
+  AppendThose(&lock, owner, block, keys, fronts, locked);
 }
 
 void FindFree(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,
@@ -124,13 +124,7 @@ void FindFree(const ParkedOwner& owner, bool block, const std::vector<uint64_t>&
                            6,
                            {OUTBOX_KEY_TYPES},
                            nullptr};
-  if (keys.empty()) {
-    return;
-  }
-  Arguments arguments;
-  AddKeys(owner.lane.route_id, block, keys, fronts, &arguments);
-  RunStatement(&find, arguments.values);
-  AppendKeys(free);
+  AppendThose(&find, owner, block, keys, fronts, free);
 }
 
 void ReadHeld(const ParkedOwner& owner, bool block, std::vector<uint64_t>* held, std::vector<uint64_t>* headless) {

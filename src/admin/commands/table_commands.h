@@ -18,8 +18,8 @@ void CheckSetSchema(Node* statement);
 void CheckAttach(const RangeVar* parent, const char* words);
 void CheckRuleOnTable(const RangeVar* relation);
 void CheckCreatePolicy(Node* statement);
-void CheckDropPart(Node* statement);
-void CheckAlterSequence(Node* statement);  // an index, a day of positions
+void CheckDropPart(Node* statement);  // an index, a day of positions
+void CheckAlterSequence(Node* statement);
 
 bool DropsPart(Node* statement);  // plain
 

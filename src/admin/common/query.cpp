@@ -217,6 +217,10 @@ std::string UnixMicrosText(int64 micros) {
   return text;
 }
 
+std::string TimeText(int64 micros) {
+  return micros == PG_INT64_MIN ? "-infinity" : micros == PG_INT64_MAX ? "infinity" : UnixMicrosText(micros);
+}
+
 Cell UnixMicrosCell(int64 micros) {
   return micros == 0 ? Cell() : UnixMicrosText(micros);
 }

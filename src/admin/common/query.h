@@ -105,6 +105,8 @@ class ResultSet {
 std::string UnixMicrosText(int64 micros);
 Cell UnixMicrosCell(int64 micros);
 Cell TimestampCell(TimestampTz at);
+// As UnixMicrosText(); the least and the greatest number are the times without an end.
+std::string TimeText(int64 micros);
 // NULL for an empty text.
 Cell TextCell(const char* text);
 

@@ -30,12 +30,10 @@ bool WasAside(const LaneRecord& lane, const FoundEvent& event, const Passage& pa
       " AND NOT EXISTS (SELECT FROM outbox_internal.progress t WHERE t.route_id = s.route_id AND t.lane = s.lane "
       "AND t.side = s.side AND t.at > s.at AND t.at <= $4::timestamptz AND (t.places = '{}' OR " +
       covers("t") + ")) LIMIT 1";
-  const auto time = [](int64 micros) {
-    return Cell(micros == PG_INT64_MIN ? "-infinity" : micros == PG_INT64_MAX ? "infinity" : UnixMicrosText(micros));
-  };
-  return !RunSql(Access::kRead, sql.c_str(),
-                 {Cell(std::to_string(lane.route_id)), Cell(std::to_string(passage.lane)), time(passage.after),
-                  time(passage.until), Cell(std::to_string(event.xid)), Cell(std::to_string(event.created_at))})
+  return !RunSql(
+              Access::kRead, sql.c_str(),
+              {Cell(std::to_string(lane.route_id)), Cell(std::to_string(passage.lane)), Cell(TimeText(passage.after)),
+               Cell(TimeText(passage.until)), Cell(std::to_string(event.xid)), Cell(std::to_string(event.created_at))})
               .empty();
 }
 

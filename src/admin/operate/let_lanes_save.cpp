@@ -1,6 +1,7 @@
 #include "admin/operate/let_lanes_save.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
 
 #include "admin/common/text_encoding.h"
@@ -64,17 +65,23 @@ std::vector<LaneBacklog> CountLeft(const std::vector<LaneRecord>& lanes, const S
   return left;
 }
 
-// The version of the lane's row; nothing: it has an owner, who may have died with something in hand, or was let go
-// without an answer (then it says still when it was claimed), or it is gone. The owner of one that came by a dump is
-// none of this database.
-Cell VersionOfFree(int64 route_id, int lane, bool restored) {
-  const std::vector<Row> rows =
-      RunSql(Access::kWrite,
-             "SELECT l.xmin::text || ' ' || l.ctid::text FROM outbox_internal.lane l "
-             "WHERE l.route_id = $1::bigint AND l.lane = $2::integer AND (l.owner IS NULL AND l.claimed_at IS NULL OR "
-             "$3::boolean)",
-             {Cell(std::to_string(route_id)), Cell(std::to_string(lane)), Cell(restored ? "true" : "false")});
-  return rows.empty() ? Cell() : rows[0][0];
+struct LaneVersion {
+  std::string row;
+  // It has no owner, who may have died with something in hand, and was not let go without an answer (then it says still
+  // when it was claimed).
+  bool free = false;
+};
+
+// Of a route's lanes, by number.
+std::map<int, LaneVersion> ReadVersions(int64 route_id) {
+  std::map<int, LaneVersion> versions;
+  for (const Row& row : RunSql(Access::kWrite,
+                               "SELECT l.lane, l.xmin::text || ' ' || l.ctid::text, l.owner IS NULL AND l.claimed_at "
+                               "IS NULL FROM outbox_internal.lane l WHERE l.route_id = $1::bigint",
+                               {Cell(std::to_string(route_id))})) {
+    versions[std::atoi(row[0].value().c_str())] = {row[1].value(), row[2] == "t"};
+  }
+  return versions;
 }
 
 uint64 Configuration() {
@@ -92,7 +99,8 @@ struct Look {
 
   bool stands() const { return !moves && (standing.paused || !standing.free.empty()); }
 
-  void At(const OwnedLaneView* view, const Backlog& left, bool worker, const LaneRecord& lane, const Cell& free) {
+  void At(const OwnedLaneView* view, const Backlog& left, bool worker, const LaneRecord& lane,
+          const std::map<int, LaneVersion>& versions) {
     wait = wait || (!left.capped && GoesOn(view, left, worker));
     in_hand = in_hand || InHand(view, left);
     if (left.pending == 0 && !left.capped) {
@@ -101,8 +109,12 @@ struct Look {
     if (view != nullptr && view->owned) {
       standing.paused = true;
       moves = moves || std::string_view(view->state) != "paused";
-    } else if (free) {
-      standing.free.push_back({lane.lane, lane.restored, *free});
+      return;
+    }
+    // The owner of one that came by a dump is none of this database.
+    const auto version = versions.find(lane.lane);
+    if (version != versions.end() && (version->second.free || lane.restored)) {
+      standing.free.push_back({lane.lane, version->second.row});
     } else {
       moves = true;
     }
@@ -113,11 +125,8 @@ Look LookAt(const std::vector<LaneRecord>& lanes, const Snapshot& asked, const B
   Look look;
   // Before the lanes are looked at: what changes meanwhile has changed since.
   look.standing.configuration = Configuration();
-  std::vector<Cell> free;
-  free.reserve(lanes.size());
-  for (const LaneRecord& lane : lanes) {
-    free.push_back(VersionOfFree(lane.route_id, lane.lane, lane.restored));
-  }
+  const std::map<int, LaneVersion> versions =
+      lanes.empty() ? std::map<int, LaneVersion>() : ReadVersions(lanes[0].route_id);
   // Before the lanes are counted: what they do meanwhile is waited for once more, at most.
   const std::vector<OwnedLaneView> all = ReadLaneViews(MyDatabaseId);
   const LaneViews views(all);
@@ -127,9 +136,9 @@ Look LookAt(const std::vector<LaneRecord>& lanes, const Snapshot& asked, const B
     const LaneRecord& lane = lanes[i];
     // Nobody claims one that came by a dump before adopt().
     const bool claimable = worker && !lane.restored;
-    look.At(views.Find(lane.route_id, lane.lane), left[i].own, claimable, lane, free[i]);
+    look.At(views.Find(lane.route_id, lane.lane), left[i].own, claimable, lane, versions);
     for (size_t n = 0; n < lane.sides.size(); n++) {
-      look.At(views.Find(lane.route_id, lane.lane, lane.sides[n].side), left[i].sides[n], claimable, lane, free[i]);
+      look.At(views.Find(lane.route_id, lane.lane, lane.sides[n].side), left[i].sides[n], claimable, lane, versions);
     }
   }
   return look;
@@ -193,9 +202,10 @@ LanesSaved LetLanesSave(const Cell& route, const AggregateKey* key) {
 std::set<int64> StillStanding(const LanesSaved& saved) {
   std::set<int64> routes;
   for (const auto& [id, standing] : saved.standing) {
-    const int64 route_id = id;
-    const bool free = std::all_of(standing.free.begin(), standing.free.end(), [route_id](const auto& lane) {
-      return VersionOfFree(route_id, lane.lane, lane.restored) == lane.version;
+    const std::map<int, LaneVersion> now = ReadVersions(id);
+    const bool free = std::all_of(standing.free.begin(), standing.free.end(), [&now](const auto& lane) {
+      const auto version = now.find(lane.lane);
+      return version != now.end() && version->second.row == lane.version;
     });
     if (free && (!standing.paused || Configuration() == standing.configuration)) {
       routes.insert(id);

@@ -26,7 +26,6 @@ struct AggregateKey {
 struct StandingLanes {
   struct Free {  // without an owner; nobody may claim it without writing its row
     int lane = 0;
-    bool restored = false;
     std::string version;  // of its row
   };
   std::vector<Free> free;

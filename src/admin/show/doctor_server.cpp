@@ -103,19 +103,23 @@ void CheckRelays(int running, Findings* findings) {
   }
 }
 
-}  // namespace
+struct LastTurn {
+  int64 at = 0;  // Unix microseconds
+  bool relay = false;
+};
 
-namespace {
-
-// When each worker of this database has last ended a turn, Unix microseconds, by process id.
-std::map<int, int64> ReadTurns() {
-  std::map<int, int64> turns;
+// When each worker of this database has last ended a turn, by process id.
+std::map<int, LastTurn> ReadTurns() {
+  std::map<int, LastTurn> turns;
+  if (metrics::Figures() == nullptr) {
+    return turns;
+  }
   for (const WorkerView& worker : ReadWorkerViews()) {
-    for (int i = 0; worker.running && worker.database == MyDatabaseId && i < metrics::Figures()->max_workers; i++) {
-      const metrics::WorkerFigures& figures = metrics::WorkerSlots()[i];
-      if (figures.incarnation.load() == worker.incarnation) {
-        turns[worker.pid] = figures.last_turn.load();
-      }
+    if (!worker.running || worker.database != MyDatabaseId) {
+      continue;
+    }
+    if (const metrics::WorkerFigures* figures = metrics::FindWorker(worker.incarnation)) {
+      turns[worker.pid] = {figures->last_turn.load(), worker.kind == pg::WorkerKind::kRelay};
     }
   }
   return turns;
@@ -128,10 +132,10 @@ void CheckTurns(Findings* findings) {
   constexpr int64 kLongOfKeeper = 60 * USECS_PER_SEC;  // which has work that takes its time
   constexpr long kLookAgain = 500;                     // milliseconds
   const int64 asked = OUTBOX_FAULT_VALUE("doctor.stands");
-  const std::map<int, int64> before = metrics::Figures() == nullptr ? std::map<int, int64>() : ReadTurns();
-  const auto stands = [&](int64 turn, bool relay = true) {
-    return GetCurrentTimestamp() + kPgEpochMicros - turn > (asked > 0 ? asked : relay ? kLong : kLongOfKeeper);
+  const auto stands = [&](const LastTurn& turn) {
+    return GetCurrentTimestamp() + kPgEpochMicros - turn.at > (asked > 0 ? asked : turn.relay ? kLong : kLongOfKeeper);
   };
+  const std::map<int, LastTurn> before = ReadTurns();
   if (std::none_of(before.begin(), before.end(), [&](const auto& worker) { return stands(worker.second); })) {
     return;
   }
@@ -139,29 +143,21 @@ void CheckTurns(Findings* findings) {
     pg::WaitForLatch(kLookAgain, pg::WaitEventFor("OutboxLook"));
     CHECK_FOR_INTERRUPTS();
   });
-  const std::vector<WorkerView> workers = ReadWorkerViews();
   for (const auto& [pid, turn] : ReadTurns()) {
     const auto found = before.find(pid);
-    const auto worker = std::find_if(workers.begin(), workers.end(),
-                                     [pid = pid](const WorkerView& view) { return view.running && view.pid == pid; });
-    const bool relay = worker != workers.end() && worker->kind == pg::WorkerKind::kRelay;
-    if (found == before.end() || found->second != turn || worker == workers.end() || !stands(turn, relay)) {
+    if (found == before.end() || found->second.at != turn.at || !stands(turn)) {
       continue;
     }
     findings->Problem(
         "standstill",
-        (relay ? "Relay worker " : "Keeper ") + std::string("with process ") + std::to_string(pid) +
-            " is there, and has done nothing since " + UnixMicrosText(turn) +
-            (relay ? ": its lanes stand still." : ": no day table is made ahead or dropped."),
+        (turn.relay ? "Relay worker " : "Keeper ") + std::string("with process ") + std::to_string(pid) +
+            " is there, and has done nothing since " + UnixMicrosText(turn.at) +
+            (turn.relay ? ": its lanes stand still." : ": no day table is made ahead or dropped."),
         "It was stopped (kill -CONT lets it go on), or waits for the disk or for another process: see its "
         "row of pg_stat_activity. If it may end, SELECT pg_terminate_backend(" +
             std::to_string(pid) + "): another one takes its place.");
   }
 }
-
-}  // namespace
-
-namespace {
 
 void TellTogether(const char* what, int places, const std::string& setting, Findings* findings) {
   findings->Warn("figures",

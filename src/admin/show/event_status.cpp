@@ -167,10 +167,6 @@ struct Delivery {
   Passage passage;
 };
 
-std::string TimeText(int64 micros) {
-  return micros == PG_INT64_MIN ? "-infinity" : micros == PG_INT64_MAX ? "infinity" : UnixMicrosText(micros);
-}
-
 // For each delivery, which it may narrow down, the row of progress that speaks of it: of the lane that delivered it, in
 // the time in which it did, the first of its own that covers it, unless that names other topics only; then a side lane
 // has delivered it. Rows before the lane was put back to where the event is still to come mean nothing. Where the first

@@ -466,13 +466,10 @@ void AddWorkers(const Sources& from) {
     const Labels* labels =
         samples->Keep({{"worker", relay ? "relay " + std::to_string(worker.ordinal) : std::string("keeper")}});
     samples->Add(kWorkerUp, labels, 1);
-    for (int i = 0; i < metrics::Figures()->max_workers; i++) {
-      const metrics::WorkerFigures& figures = metrics::WorkerSlots()[i];
-      if (figures.incarnation.load() == worker.incarnation) {
-        samples->Add(kLastTurn, labels, Seconds(figures.last_turn.load()));
-        samples->Add(kTurns, labels, static_cast<double>(ValueOf(figures.turns)));
-        samples->Add(kWakes, labels, static_cast<double>(ValueOf(figures.wakes)));
-      }
+    if (const metrics::WorkerFigures* figures = metrics::FindWorker(worker.incarnation)) {
+      samples->Add(kLastTurn, labels, Seconds(figures->last_turn.load()));
+      samples->Add(kTurns, labels, static_cast<double>(ValueOf(figures->turns)));
+      samples->Add(kWakes, labels, static_cast<double>(ValueOf(figures->wakes)));
     }
   }
   samples->Add(kWorkersRunning, samples->none(), CountRelays(from.view.workers));
