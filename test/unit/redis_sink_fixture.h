@@ -45,6 +45,31 @@ class RedisSinkTest : public ::testing::Test {
     RedisServer::Reply reply = server_.Command(command);
     return reply->elements == 0 ? "" : reply->element[0]->element[0]->str;
   }
+  static std::vector<TestRecord> Records(const std::string& stream, int count, RecordForm form = RecordForm::kStream) {
+    std::vector<TestRecord> records;
+    for (int i = 0; i < count; ++i) {
+      records.push_back({stream, "k", std::to_string(i), form, {}});
+    }
+    return records;
+  }
+  static std::vector<std::string> Numbers(int count) {
+    std::vector<std::string> numbers;
+    for (int i = 0; i < count; ++i) {
+      numbers.push_back(std::to_string(i));
+    }
+    return numbers;
+  }
+  // The commands that clients have in open transactions: one number for each client in one, oldest first.
+  std::vector<int64_t> InTransactions() {
+    const std::string clients = server_.Command({"CLIENT", "LIST"})->str;
+    std::vector<int64_t> queued;
+    for (size_t at = 0; (at = clients.find(" multi=", at)) != std::string::npos; ++at) {
+      if (const int64_t commands = std::stoll(clients.substr(at + 7)); commands >= 0) {
+        queued.push_back(commands);
+      }
+    }
+    return queued;
+  }
   int64_t Connections() {
     const std::string info = server_.Command({"INFO", "stats"})->str;
     return std::stoll(info.substr(info.find("total_connections_received:") + 27));

@@ -2,146 +2,33 @@
 // Transactions of the Redis sink: what is refused when it is queued, when it is executed, and not at all; all or
 // nothing.
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <functional>
 #include <thread>
 
+#include "redis_proxy.h"
 #include "redis_sink_fixture.h"
 
 namespace outbox::sink {
 namespace {
 
-// Between the sink and the server: knows when records and their EXEC come by.
-class Proxy {
- public:
-  enum class Mode {
-    kPass,
-    kHold,  // at the EXEC of the next transaction
-    kCut,   // its answer: the server executes it, and the connection is lost
-  };
-  Proxy(std::string path, std::string server) : path_(std::move(path)), server_(std::move(server)) {
-    listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    const sockaddr_un address = Address(path_);
-    EXPECT_EQ(bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-    EXPECT_EQ(listen(listener_, 8), 0);
-    thread_ = std::thread([this] { Run(); });
-  }
-  ~Proxy() {
-    ended_ = true;
-    thread_.join();
-    close(listener_);
-  }
-  Proxy(const Proxy&) = delete;
-  Proxy& operator=(const Proxy&) = delete;
-
-  const std::string& path() const { return path_; }
-  void set_mode(Mode mode) { mode_ = mode; }
-
- private:
-  static sockaddr_un Address(const std::string& path) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    EXPECT_LT(path.size(), sizeof(address.sun_path));
-    memcpy(address.sun_path, path.data(), path.size());
-    return address;
-  }
-  void Run() {
-    while (!ended_) {
-      pollfd ready{listener_, POLLIN, 0};
-      if (poll(&ready, 1, 20) <= 0) {
-        continue;
-      }
-      const int client = accept(listener_, nullptr, nullptr);
-      const int server = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-      const sockaddr_un address = Address(server_);
-      if (connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
-        Serve(client, server);
-      }
-      close(client);
-      close(server);
-    }
-  }
-  void Serve(int client, int server) {
-    const std::string exec = "*1\r\n$4\r\nEXEC\r\n";
-    std::string up;
-    bool cutting = false;
-    char bytes[65536];
-    while (!ended_) {
-      pollfd ready[] = {{client, POLLIN, 0}, {server, POLLIN, 0}};
-      poll(ready, 2, 5);
-      if (ready[0].revents != 0) {
-        const ssize_t got = recv(client, bytes, sizeof(bytes), 0);
-        if (got <= 0) {
-          return;
-        }
-        up.append(bytes, static_cast<size_t>(got));
-      }
-      const size_t at = mode_ == Mode::kPass ? std::string::npos : up.find(exec);
-      const size_t go = at == std::string::npos ? up.size() : mode_ == Mode::kHold ? at : at + exec.size();
-      if (at != std::string::npos && mode_ == Mode::kCut) {
-        cutting = true;
-        mode_ = Mode::kPass;
-        shutdown(client, SHUT_RDWR);
-      }
-      (void)send(server, up.data(), go, MSG_NOSIGNAL);
-      up.erase(0, go);
-      if (ready[1].revents != 0) {
-        const ssize_t got = recv(server, bytes, sizeof(bytes), 0);
-        const std::string_view reply(bytes, got <= 0 ? 0 : static_cast<size_t>(got));
-        if (got <= 0 || (cutting && reply.find("\r\n$") != std::string_view::npos)) {
-          return;  // the ids of what was written
-        }
-        if (!cutting) {
-          (void)send(client, bytes, static_cast<size_t>(got), MSG_NOSIGNAL);
-        }
-      }
-    }
-  }
-
-  const std::string path_;
-  const std::string server_;
-  int listener_ = -1;
-  std::atomic<Mode> mode_ = Mode::kPass;
-  std::atomic<bool> ended_ = false;
-  std::thread thread_;
-};
-
 class RedisTransactionTest : public RedisSinkTest {
  protected:
   // The commands that a client of the server has in an open transaction, at most.
   int64_t Queued() {
-    const std::string clients = server_.Command({"CLIENT", "LIST"})->str;
-    int64_t most = -1;
-    for (size_t at = 0; (at = clients.find(" multi=", at)) != std::string::npos; ++at) {
-      most = std::max<int64_t>(most, std::stoll(clients.substr(at + 7)));
-    }
-    return most;
+    const std::vector<int64_t> queued = InTransactions();
+    return queued.empty() ? -1 : *std::max_element(queued.begin(), queued.end());
   }
   // How many transactions the server has executed.
   int64_t Executed() {
     const std::string calls = server_.Command({"INFO", "commandstats"})->str;
     const size_t at = calls.find("cmdstat_exec:calls=");
     return at == std::string::npos ? 0 : std::stoll(calls.substr(at + 19));
-  }
-  std::vector<TestRecord> Records(const std::string& stream, int count) {
-    std::vector<TestRecord> records;
-    for (int i = 0; i < count; ++i) {
-      records.push_back(To(stream, "k", std::to_string(i)));
-    }
-    return records;
-  }
-  static std::vector<std::string> Numbers(int count) {
-    std::vector<std::string> numbers;
-    for (int i = 0; i < count; ++i) {
-      numbers.push_back(std::to_string(i));
-    }
-    return numbers;
   }
 };
 

@@ -32,18 +32,42 @@ void Pipeline::Expect(Handler handler, size_t longest) {
   Await({std::move(handler), longest});
 }
 
-void Pipeline::SendExec(size_t commands, RefusedHandler refused, ExecHandler done) {
-  if (awaited_.empty() && commands >= kManyCommands) {
-    connection_.ExpectBytes(commands * kQueued.size());  // no refusal is shorter
-  }
+void Pipeline::Queued(size_t commands, RefusedHandler refused) {
   Awaited awaited;
-  awaited.transaction.reset(new Transaction{commands, std::move(refused), std::move(done)});
+  awaited.transaction.reset(new Transaction{commands, std::move(refused)});
   Await(std::move(awaited));
-  connection_.out()->Append(resp::Command({"EXEC"}));
+}
+
+void Pipeline::SendExec(ExecHandler done) {
+  End("EXEC", std::move(done));
+}
+
+void Pipeline::SendDiscard(Handler done) {
+  End("DISCARD", [done = std::move(done)](const redisReply* reply, std::span<const ReplyView>) { done(*reply); });
+}
+
+void Pipeline::End(std::string_view command, ExecHandler done) {
+  Transaction& transaction = *awaited_.back().transaction;
+  if (!awaits()) {
+    quiet_since_ = MonotonicMicros();
+  }
+  if (awaited_.size() == 1 && transaction.queued == 0 && transaction.commands >= kManyCommands) {
+    connection_.ExpectBytes(transaction.commands * kQueued.size() + 1);  // no refusal is shorter
+  }
+  transaction.done = std::move(done);
+  connection_.out()->Append(resp::Command({command}));
+}
+
+bool Pipeline::awaits() const {
+  if (!queueing() || awaited_.size() > 1) {
+    return !awaited_.empty();
+  }
+  const Transaction& transaction = *awaited_.front().transaction;
+  return transaction.queued < transaction.commands;
 }
 
 Status Pipeline::Pump() {
-  Status moved = connection_.Pump();
+  Status moved = connection_.Pump(!queueing());
   if (connection_.TakeProgress()) {
     quiet_since_ = MonotonicMicros();
   }
@@ -64,7 +88,7 @@ Status Pipeline::HandleReplies() {
     if (!parsed.ok() || reply == nullptr) {
       return parsed;
     }
-    if (awaited_.empty()) {  // "max number of clients reached" comes unasked
+    if (!awaits()) {  // "max number of clients reached" comes unasked
       return IsError(*reply) ? Status(ReplyError(Text(*reply)))
                              : Status(ErrorClass::kDestination, "PROTOCOL", "the Redis server sent something unasked");
     }
@@ -94,7 +118,7 @@ Status Pipeline::HandleQueued(Transaction* transaction, const redisReply& reply)
 // What EXEC answered, if that is next and whole.
 bool Pipeline::HandleElements() {
   const Transaction& transaction = *awaited_.front().transaction;
-  if (transaction.queued < transaction.commands || !connection_.NextElements(&elements_)) {
+  if (!transaction.done || transaction.queued < transaction.commands || !connection_.NextElements(&elements_)) {
     return false;
   }
   const Awaited awaited = std::move(awaited_.front());

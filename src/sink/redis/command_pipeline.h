@@ -34,15 +34,22 @@ class Pipeline {
   bool connected() const { return connection_.connected(); }
   bool resolving() const { return connection_.resolving(); }
   void Flush() { connection_.Flush(); }
-  void AppendWait(WaitSpec wait, std::vector<WaitSpec>* waits) const { connection_.AppendWait(wait, waits); }
+  // What is queued in a transaction that has not been ended is not read meanwhile: it would wake its reader for
+  // nothing.
+  void AppendWait(WaitSpec wait, std::vector<WaitSpec>* waits) const {
+    connection_.AppendWait(wait, !queueing(), waits);
+  }
 
   // Queues a command in Redis' own format. A reply of more than `longest` bytes is an error of HandleReplies().
   void Send(std::string_view command, Handler handler, size_t longest = kUsualReply);
   // Commands may also be written into out() directly: first the command, then Expect(). In a transaction, behind MULTI:
-  // all of its commands, then SendExec() says how many there were.
+  // all of its commands, then Queued() says how many there were; nothing else is sent until one of the next two ends
+  // it.
   resp::Buffer* out() { return connection_.out(); }
   void Expect(Handler handler, size_t longest = kUsualReply);
-  void SendExec(size_t commands, RefusedHandler refused, ExecHandler done);
+  void Queued(size_t commands, RefusedHandler refused);
+  void SendExec(ExecHandler done);
+  void SendDiscard(Handler done);
   // Moves bytes. After an error there may still be replies to handle; then Drop().
   Status Pump();
   // Calls the handlers of the replies that have come. Errors: what came is no reply, or was not asked for.
@@ -50,7 +57,8 @@ class Pipeline {
   // Forgets the handlers that wait, too.
   void Drop();
 
-  bool awaits() const { return !awaited_.empty(); }
+  // The server owes an answer.
+  bool awaits() const;
   // Last time bytes moved, or something was asked of an idle server.
   int64_t quiet_since() const { return quiet_since_; }
   // Call at least at CountPauseBy() while a reply is awaited, and in every turn: the time in which this process or the
@@ -63,8 +71,8 @@ class Pipeline {
   struct Transaction {
     size_t commands;
     RefusedHandler refused;
-    ExecHandler done;
-    size_t queued = 0;  // commands that have been answered
+    ExecHandler done = {};  // once EXEC, or DISCARD, is sent
+    size_t queued = 0;      // commands that have been answered
   };
   struct Awaited {
     Handler handler;
@@ -72,6 +80,11 @@ class Pipeline {
     std::unique_ptr<Transaction> transaction = {};
   };
   void Await(Awaited awaited);
+  void End(std::string_view command, ExecHandler done);
+  // A transaction's records are sent, and neither EXEC nor DISCARD.
+  bool queueing() const {
+    return !awaited_.empty() && awaited_.back().transaction != nullptr && !awaited_.back().transaction->done;
+  }
   Status HandleQueued(Transaction* transaction, const redisReply& reply);
   bool HandleElements();
   void HandleReply(const redisReply& reply);

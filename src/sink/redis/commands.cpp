@@ -2,6 +2,8 @@
 
 #include <initializer_list>
 
+#include "sink/options.h"
+
 namespace outbox::sink {
 namespace {
 
@@ -63,6 +65,22 @@ size_t RoomFor(const Record& record) {
 
 bool HasContent(const Record& record) {
   return record.form != RecordForm::kStream || FieldArguments(record) != 0;
+}
+
+std::vector<std::string> LoginCommands(const Options& options) {
+  const std::string username = TextOption(options, "username", "");
+  const std::string password = TextOption(options, "password", "");
+  const int64_t db = IntegerOption(options, "db", 0);
+  std::vector<std::string> commands;
+  if (!username.empty()) {
+    commands.push_back(resp::Command({"AUTH", username, password}));
+  } else if (!password.empty()) {
+    commands.push_back(resp::Command({"AUTH", password}));
+  }
+  if (db != 0) {
+    commands.push_back(resp::Command({"SELECT", std::to_string(db)}));
+  }
+  return commands;
 }
 
 CommandHead MakeHead(RecordForm form, std::string_view name, std::string_view maxlen) {

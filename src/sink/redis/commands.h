@@ -1,4 +1,4 @@
-// Records as commands [-]: XADD, RPUSH, PUBLISH.
+// Commands [-]: what a connection says first, and records as XADD, RPUSH, PUBLISH.
 //
 // A stream entry has the fields `key` and `payload` (each absent where the record has none), then the record's own;
 // or these alone (Record::fields_only). A list or channel gets the payload alone; a tombstone is the empty string
@@ -8,13 +8,17 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sink/record.h"
 #include "sink/redis/resp.h"
 #include "sink/redis/targets.h"
+#include "sink/sink.h"
 
 namespace outbox::sink {
 
+// Who we are, and which database is meant: AUTH, SELECT; those that the options ask for.
+std::vector<std::string> LoginCommands(const Options& options);
 // Whether a command can be made of it: a stream entry needs at least one field.
 bool HasContent(const Record& record);
 // `maxlen`: "" for none.

@@ -156,7 +156,7 @@ Status Connection::TryConnected() {
   return Trouble("CONNECT", "could not connect to " + HostAndPort() + ": " + strerror(error));
 }
 
-Status Connection::Pump() {
+Status Connection::Pump(bool read) {
   Status status = resolving_ ? TryResolved() : Status();
   if (status.ok() && connecting_fd_ >= 0) {
     status = TryConnected();
@@ -165,7 +165,13 @@ Status Connection::Pump() {
     return status;
   }
   Flush();
-  Read();  // after a failed write too: the server may have said why it hung up
+  if (read || session_ != nullptr || write_error_ != 0) {  // TLS reads in order to write
+    Read();  // after a failed write too: the server may have said why it hung up
+  } else {
+    while (context_->err == 0 && HungUp()) {
+      Read();
+    }
+  }
   if (session_ != nullptr && !session_->failure().ok()) {
     Error failure = session_->failure();
     if (failure.error_class == ErrorClass::kConfig) {
@@ -203,6 +209,11 @@ void Connection::Read() {
   if (unsent_ == Unsent::kWaitsForRead) {
     Flush();
   }
+}
+
+bool Connection::HungUp() const {
+  pollfd ended{context_->fd, POLLRDHUP, 0};
+  return poll(&ended, 1, 0) > 0;
 }
 
 void Connection::ExpectBytes(size_t count) {
@@ -335,7 +346,7 @@ bool Connection::TakeProgress() {
   return std::exchange(progress_, false);
 }
 
-void Connection::AppendWait(WaitSpec wait, std::vector<WaitSpec>* waits) const {
+void Connection::AppendWait(WaitSpec wait, bool read, std::vector<WaitSpec>* waits) const {
   if (resolving_) {
     wait.fd = resolver_.fd();
     wait.read = true;
@@ -347,7 +358,7 @@ void Connection::AppendWait(WaitSpec wait, std::vector<WaitSpec>* waits) const {
     }
   } else if (context_ != nullptr) {
     wait.fd = context_->fd;
-    wait.read = true;
+    wait.read = read || session_ != nullptr;
     wait.write = unsent_ == Unsent::kWaitsForRoom || (unsent_ == Unsent::kNothing && !out_.empty());
   }
   waits->push_back(wait);

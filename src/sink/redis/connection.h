@@ -42,7 +42,9 @@ class Connection {
   // each has its share of the time until `by` (monotonic microseconds).
   Status Begin(int64_t by);
   // Moves what can be moved, connecting first. After an error NextReply() may still have replies; then Drop().
-  Status Pump();
+  // `read`: whether anything that the server says is waited for; else it lies there until then, unless the server has
+  // hung up.
+  Status Pump(bool read = true);
   // Writes only. An error shows in the next Pump().
   void Flush();
   // What is put there is sent by the next Flush() or Pump(). In Redis' own format.
@@ -64,7 +66,8 @@ class Connection {
   bool resolving() const { return resolving_; }
   // Whether bytes went in or out since the last call.
   bool TakeProgress();
-  void AppendWait(WaitSpec wait, std::vector<WaitSpec>* waits) const;
+  // `read`: as Pump()'s.
+  void AppendWait(WaitSpec wait, bool read, std::vector<WaitSpec>* waits) const;
 
  private:
   struct FreeContext {
@@ -83,6 +86,7 @@ class Connection {
   Status TryConnected();
   Status Finish();  // the socket is connected
   void Read();
+  bool HungUp() const;
   std::string HostAndPort() const;
   Status Lost(const char* code, const std::string& why) const;
 

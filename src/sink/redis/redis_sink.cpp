@@ -5,6 +5,7 @@
 
 #include "base/monotonic.h"
 #include "sink/options.h"
+#include "sink/redis/commands.h"
 #include "sink/redis/errors.h"
 #include "sink/redis/reply.h"
 #include "sink/redis/resp.h"
@@ -20,6 +21,11 @@ constexpr int64_t kIdlePing = 10 * kSecond;
 constexpr int64_t kIdentifyAgain = 3 * kSecond;
 constexpr int64_t kTransactionsAgain = 10 * kSecond;  // where they are refused: whether they still are
 constexpr int64_t kCheckMemoryEvery = 30 * kSecond;   // at how the server's memory is set up
+
+Address AddressOf(const Options& options) {
+  return {TextOption(options, "host", "localhost"), TextOption(options, "port", "6379"),
+          TextOption(options, "unix_socket", "")};
+}
 
 }  // namespace
 
@@ -38,17 +44,14 @@ Status RedisSink::Make(const SinkConfig& config, std::unique_ptr<Sink>* sink) {
 }
 
 RedisSink::RedisSink(const SinkConfig& config, std::shared_ptr<TlsContext> tls)
-    : username_(TextOption(config.options, "username", "")),
-      password_(TextOption(config.options, "password", "")),
-      db_(IntegerOption(config.options, "db", 0)),
+    : login_(LoginCommands(config.options)),
       connect_timeout_(IntegerOption(config.options, "connect_timeout", 5000) * kMilli),
       timeout_(IntegerOption(config.options, "timeout", 5000) * kMilli),
-      pipeline_({TextOption(config.options, "host", "localhost"), TextOption(config.options, "port", "6379"),
-                 TextOption(config.options, "unix_socket", "")},
-                std::move(tls)),
+      pipeline_(AddressOf(config.options), tls),
+      second_(AddressOf(config.options), std::move(tls), login_, connect_timeout_),
       admission_(config),
       stream_ends_(&pipeline_),
-      writer_(&pipeline_, TextOption(config.options, "maxlen", "")),
+      writer_(&pipeline_, &second_, TextOption(config.options, "maxlen", "")),
       backoff_(kFirstRetry, kLastRetry),
       random_(std::random_device()()) {}
 
@@ -75,8 +78,16 @@ void RedisSink::Poll(std::vector<Result>* results) {
   if (state_ == State::kWaiting && MonotonicMicros() >= retry_at_) {
     Connect();
   }
+  // First the connection whose records wait: if it is lost, nothing is to be executed there.
+  const bool second_runs = writer_.second_runs();
+  if (state_ != State::kWaiting && !second_runs) {
+    PumpSecond();
+  }
   if (state_ != State::kWaiting) {
     Pump();
+  }
+  if (state_ != State::kWaiting && second_runs) {
+    PumpSecond();
   }
   if (state_ != State::kWaiting) {
     CheckDeadlines();
@@ -111,6 +122,17 @@ void RedisSink::Pump() {
   Lost(!handled.ok() ? handled.error() : !moved.ok() ? moved.error() : writer_.TakeReconnect());
 }
 
+// Without it all goes on as before, unless it is the one that owes an answer.
+void RedisSink::PumpSecond() {
+  const Status status = second_.Poll();
+  if (!status.ok() && writer_.second_runs()) {
+    Lost(status.error());
+  } else if (!status.ok() || (second_.Unwanted() && !writer_.second_runs())) {
+    writer_.LeaveSecond();
+  }
+  Lost(writer_.TakeReconnect());
+}
+
 // All in one go; the first refusal ends the connection.
 void RedisSink::Greet() {
   state_ = State::kGreeting;
@@ -136,13 +158,8 @@ void RedisSink::Introduce() {
     }
     Lost(std::move(error));
   };
-  if (!username_.empty()) {
-    pipeline_.Send(resp::Command({"AUTH", username_, password_}), handle);
-  } else if (!password_.empty()) {
-    pipeline_.Send(resp::Command({"AUTH", password_}), handle);
-  }
-  if (db_ != 0) {
-    pipeline_.Send(resp::Command({"SELECT", std::to_string(db_)}), handle);
+  for (const std::string& command : login_) {
+    pipeline_.Send(command, handle);
   }
 }
 
@@ -227,7 +244,12 @@ void RedisSink::Meet() {
     state_ = State::kAwaitingAdmission;
     return;
   }
+  Enter();
+}
+
+void RedisSink::Enter() {
   state_ = State::kReady;
+  second_.Expect(server_);
   SetHealth(true, {});
 }
 
@@ -266,12 +288,12 @@ void RedisSink::Admit(const std::string& server_run, bool drop) {
   if (drop) {
     writer_.AbortWaiting();
   }
-  state_ = State::kReady;
-  SetHealth(true, {});
+  Enter();
 }
 
 void RedisSink::CheckDeadlines() {
   const int64_t now = MonotonicMicros();
+  const Pipeline& executes = writer_.second_runs() ? *second_.pipeline() : pipeline_;
   if (state_ == State::kConnecting || state_ == State::kGreeting) {
     if (now >= connect_by_) {
       const std::string within = " within " + std::to_string(connect_timeout_ / kMilli) + " ms";
@@ -279,7 +301,7 @@ void RedisSink::CheckDeadlines() {
                ? Error{ErrorClass::kDestination, "RESOLVE", "the Redis server's name could not be resolved" + within}
                : Error{ErrorClass::kDestination, "TIMEOUT", "the Redis server did not answer" + within});
     }
-  } else if (pipeline_.awaits() && now >= pipeline_.quiet_since() + timeout_) {
+  } else if (executes.awaits() && now >= executes.quiet_since() + timeout_) {
     Lost({ErrorClass::kDestination, "TIMEOUT",
           "the Redis server was silent for " + std::to_string(timeout_ / kMilli) + " ms"});
   } else if (!pipeline_.awaits() && now >= pipeline_.quiet_since() + kIdlePing && writer_.TryIdle()) {
@@ -333,11 +355,13 @@ void RedisSink::AppendWaits(std::vector<WaitSpec>* waits) {
     wait.deadline = MonotonicMicros();
   }
   pipeline_.AppendWait(wait, waits);
+  second_.AppendWaits(timeout_, waits);
 }
 
 void RedisSink::Close() {
   state_ = State::kClosed;
   pipeline_.Drop();
+  second_.Drop();
   writer_.Clear();
 }
 

@@ -1,9 +1,9 @@
 // The Redis sink [-]: streams, lists and channels of one server, in order (hiredis 0.14.1 to 1.2).
 //
-// Connects, greets, and connects again; what it speaks of is in its parts: `Admission` which run of the server may be
-// written to, `StreamEnds` what a server still has, `Writer` the records. A server that cannot answer is not admitted:
-// a replica, one that is loading its data, a Sentinel. It has not lost what it lacks, and the next one to answer may be
-// the right one.
+// Connects, greets, and connects again; under load it has a second connection to the same server; what it speaks of is
+// in its parts: `Admission` which run of the server may be written to, `StreamEnds` what a server still has, `Writer`
+// the records. A server that cannot answer is not admitted: a replica, one that is loading its data, a Sentinel. It has
+// not lost what it lacks, and the next one to answer may be the right one.
 //
 // A server that may throw streams away when its memory is full (maxmemory-policy allkeys-...) is Health::warning
 // EVICTION; one whose user may not ask what the check for lost writes asks is NO_LOSS_CHECK, once there are streams;
@@ -22,6 +22,7 @@
 #include "sink/protocol.h"
 #include "sink/redis/admission.h"
 #include "sink/redis/command_pipeline.h"
+#include "sink/redis/second_connection.h"
 #include "sink/redis/server_info.h"
 #include "sink/redis/stream_ends.h"
 #include "sink/redis/writer.h"
@@ -69,6 +70,8 @@ class RedisSink : public Sink {
   void Meet();
   void LeaveIfIdle();
   void Pump();
+  void PumpSecond();
+  void Enter();
   void CheckMemory();
   void NoteRefused(const char* command, const redisReply& reply);
   void NoteSingles();
@@ -78,11 +81,9 @@ class RedisSink : public Sink {
   void Lost(Error error);
   void SetHealth(bool up, Error error);
 
-  const std::string username_;
-  const std::string password_;
-  const int64_t db_;
-  const int64_t connect_timeout_;  // microseconds
-  const int64_t timeout_;          // microseconds
+  const std::vector<std::string> login_;  // secret
+  const int64_t connect_timeout_;         // microseconds
+  const int64_t timeout_;                 // microseconds
 
   State state_ = State::kWaiting;
   Health health_;
@@ -91,6 +92,7 @@ class RedisSink : public Sink {
   Error no_transactions_;
   int64_t transactions_again_at_ = 0;  // while that is set
   Pipeline pipeline_;
+  SecondConnection second_;
   ServerInfo server_;  // at the other end, since it was greeted
   Admission admission_;
   StreamEnds stream_ends_;

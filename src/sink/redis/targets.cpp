@@ -23,13 +23,27 @@ Target* Targets::Find(RecordForm form, std::string_view name) {
 }
 
 void Targets::Add(Target* target, Entry entry) {
+  ++records_;
+  bytes_ += entry.size;
   target->queue.push_back(std::move(entry));
   if (target->queue.size() == 1) {
     Wake(target);
   }
 }
 
+Entry Targets::Take(Target* target) {
+  Entry entry = std::move(target->queue.front());
+  target->queue.pop_front();
+  --records_;
+  bytes_ -= entry.size;
+  return entry;
+}
+
 void Targets::PutBack(Target* target, std::vector<Entry> entries) {
+  records_ += entries.size();
+  for (const Entry& entry : entries) {
+    bytes_ += entry.size;
+  }
   target->queue.insert(target->queue.begin(), std::make_move_iterator(entries.begin()),
                        std::make_move_iterator(entries.end()));
 }
@@ -61,6 +75,7 @@ void Targets::Clear() {
   ready_.clear();
   targets_.clear();
   found_ = nullptr;
+  records_ = bytes_ = 0;
 }
 
 }  // namespace outbox::sink

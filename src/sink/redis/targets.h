@@ -53,8 +53,13 @@ class Targets {
   // Of that name; made if there is none. It holds until the next call of Wake() for it, Remove() or Clear().
   Target* Find(RecordForm form, std::string_view name);
   void Add(Target* target, Entry entry);
+  // The first one of the target's queue, which is not empty.
+  Entry Take(Target* target);
   // Puts entries back that were not done, before all others of the target.
   void PutBack(Target* target, std::vector<Entry> entries);
+  // What is in all queues.
+  size_t records() const { return records_; }
+  size_t bytes() const { return bytes_; }
 
   // A target that may have something to send; nullptr: none. It is off the list until Wake().
   Target* TakeReady();
@@ -71,6 +76,8 @@ class Targets {
   const std::string maxlen_;
   std::unordered_map<std::string, std::unique_ptr<Target>> targets_;  // by form and name
   std::deque<Target*> ready_;
+  size_t records_ = 0;
+  size_t bytes_ = 0;
   Target* found_ = nullptr;  // the one found last: neighbours often have the same
   std::string lookup_;
 };
@@ -81,6 +88,8 @@ void Targets::Remove(Wanted wanted, std::vector<Entry>* removed) {
     std::deque<Entry> kept;
     for (Entry& entry : target->queue) {
       if (wanted(entry)) {
+        --records_;
+        bytes_ -= entry.size;
         removed->push_back(std::move(entry));
       } else {
         kept.push_back(std::move(entry));

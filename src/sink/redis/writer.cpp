@@ -108,7 +108,7 @@ void Writer::Submit(Batch batch) {
 void Writer::Probe(const std::function<void(Error)>& lost) {
   mode_ = Mode::kTransactions;
   for (const char* command : {"MULTI", "EXEC"}) {
-    pipeline_->Send(resp::Command({command}), [this, lost](const redisReply& reply) {
+    first_.pipeline->Send(resp::Command({command}), [this, lost](const redisReply& reply) {
       if (!IsError(reply) || mode_ == Mode::kSingles) {
         return;
       }
@@ -124,37 +124,51 @@ void Writer::Probe(const std::function<void(Error)>& lost) {
 
 // Redis 6.0 stays in the transaction when EXEC is forbidden.
 void Writer::UseSingles() {
+  LeaveSecond();
   mode_ = Mode::kSingles;
-  multi_ = Multi::kClosed;
-  pipeline_->Send(resp::Command({"DISCARD"}), [](const redisReply&) {});
+  first_.multi = Multi::kClosed;
+  first_.pipeline->Send(resp::Command({"DISCARD"}), [](const redisReply&) {});
 }
 
 void Writer::Dispatch() {
   if (mode_ == Mode::kSingles) {
     DispatchSingles();
-  } else if (multi_ == Multi::kClosed) {
-    Open();
-  } else if (multi_ == Multi::kOpen) {
-    SendTransaction();
+    first_.pipeline->Flush();
+    return;
   }
-  pipeline_->Flush();
+  if (first_.multi == Multi::kClosed) {
+    Open(&first_);
+  }
+  if (running_ == nullptr && first_.multi == Multi::kOpen && Queue(&first_)) {
+    Execute(&first_);
+  }
+  if (running_ != nullptr) {
+    QueueNext();
+  }
+  first_.pipeline->Flush();
+  second_.pipeline->Flush();
 }
 
-void Writer::Open() {
-  pipeline_->Send(resp::Command({"MULTI"}), [this](const redisReply& reply) { HandleMulti(reply); });
-  multi_ = multi_ == Multi::kRunning ? multi_ : Multi::kOpening;
+void Writer::Open(Channel* channel) {
+  channel->pipeline->Send(resp::Command({"MULTI"}),
+                          [this, channel](const redisReply& reply) { HandleMulti(channel, reply); });
+  channel->multi = channel->multi == Multi::kRunning ? Multi::kRunning : Multi::kOpening;
 }
 
-void Writer::HandleMulti(const redisReply& reply) {
+void Writer::HandleMulti(Channel* channel, const redisReply& reply) {
   if (mode_ == Mode::kSingles) {
     return;  // EXEC was forbidden meanwhile
   }
   if (!IsError(reply)) {
-    multi_ = Multi::kOpen;
+    channel->multi = Multi::kOpen;
     return;
   }
   Error error = ReplyError(Text(reply));
-  if (ForbidsTransactions(error)) {
+  if (channel == &second_) {
+    LeaveSecond();
+  } else if (running_ != nullptr) {
+    first_.multi = Multi::kClosed;  // asked again, until what the second one executes has its answer
+  } else if (ForbidsTransactions(error)) {
     UseSingles();
   } else {
     reconnect_ = std::move(error);
@@ -162,25 +176,26 @@ void Writer::HandleMulti(const redisReply& reply) {
 }
 
 bool Writer::TryIdle() {
-  if (mode_ == Mode::kSingles || multi_ == Multi::kClosed) {
+  if (mode_ == Mode::kSingles || first_.multi == Multi::kClosed) {
     return true;
   }
-  if (multi_ != Multi::kOpen) {
+  if (first_.multi != Multi::kOpen) {
     return false;
   }
   // Not DISCARD, which this user may not call, for all that is known.
-  pipeline_->Send(resp::Command({"EXEC"}), [](const redisReply&) {});
-  multi_ = Multi::kClosed;
+  first_.pipeline->Send(resp::Command({"EXEC"}), [](const redisReply&) {});
+  first_.multi = Multi::kClosed;
   return true;
 }
 
-// As much as fits, of all targets in turn.
-void Writer::SendTransaction() {
+// As much as fits, of all targets in turn, behind MULTI. False: there is nothing.
+bool Writer::Queue(Channel* channel) {
   size_t records = 0;
   size_t bytes = 0;
   size_t commands = 0;
+  Parts& parts = channel->parts;
   const size_t targets = mode_ == Mode::kTransactionPerTarget ? 1 : kTransactionRecords;
-  while (out_.size() < targets && records < kTransactionRecords && bytes < kTransactionBytes) {
+  while (parts.size() < targets && records < kTransactionRecords && bytes < kTransactionBytes) {
     Target* target = targets_.TakeReady();
     if (target == nullptr) {
       break;
@@ -190,21 +205,47 @@ void Writer::SendTransaction() {
       continue;
     }
     Part part = Take(target, kTransactionRecords - records, kTransactionBytes - bytes);
-    part.commands = AppendCommands(*target, part.entries, pipeline_->out());
+    part.commands = AppendCommands(*target, part.entries, channel->pipeline->out());
     records += part.entries.size();
     bytes += part.bytes;
     commands += part.commands;
-    out_.push_back(std::move(part));
+    parts.push_back(std::move(part));
   }
-  if (out_.empty()) {
+  if (parts.empty()) {
+    return false;
+  }
+  for (const Part& part : parts) {
+    targets_.Wake(part.target);  // the next transaction may have of it, too
+  }
+  channel->pipeline->Queued(
+      commands, [channel](size_t command, const redisReply& reply) { HandleRefused(channel, command, reply); });
+  channel->multi = Multi::kQueued;
+  return true;
+}
+
+// Only a full one: what comes while the other one is executed goes along.
+void Writer::QueueNext() {
+  Channel* next = running_ == &first_ ? &second_ : &first_;
+  if (mode_ != Mode::kTransactions || next->multi == Multi::kQueued ||
+      (targets_.records() < kTransactionRecords && targets_.bytes() < kTransactionBytes)) {
     return;
   }
+  const bool has_second = second_connection_->Want();
+  if (next == &second_ && second_.multi == Multi::kClosed && has_second) {
+    Open(&second_);
+  } else if (next->multi == Multi::kOpen) {
+    Queue(next);
+  }
+}
+
+void Writer::Execute(Channel* channel) {
   AboutToSend();
-  pipeline_->SendExec(
-      commands, [this](size_t command, const redisReply& reply) { HandleRefused(command, reply); },
-      [this](const redisReply* refusal, std::span<const ReplyView> answers) { HandleExec(refusal, answers); });
-  multi_ = Multi::kRunning;
-  Open();
+  channel->pipeline->SendExec([this, channel](const redisReply* refusal, std::span<const ReplyView> answers) {
+    HandleExec(channel, refusal, answers);
+  });
+  channel->multi = Multi::kRunning;
+  running_ = channel;
+  Open(channel);
 }
 
 Writer::Part Writer::Take(Target* target, size_t records, size_t bytes) {
@@ -215,16 +256,15 @@ Writer::Part Writer::Take(Target* target, size_t records, size_t bytes) {
   while (!queue.empty() && part.entries.size() < records &&
          (part.entries.empty() || part.bytes + queue.front().size <= bytes)) {
     part.bytes += queue.front().size;
-    part.entries.push_back(std::move(queue.front()));
-    queue.pop_front();
+    part.entries.push_back(targets_.Take(target));
   }
   ++target->calls;
   return part;
 }
 
 // Before EXEC, which will discard all.
-void Writer::HandleRefused(size_t command, const redisReply& reply) {
-  for (Part& part : out_) {
+void Writer::HandleRefused(Channel* channel, size_t command, const redisReply& reply) {
+  for (Part& part : channel->parts) {
     if (command < part.commands) {
       if (part.refused.ok()) {
         part.refused = OneOf(ReplyError(Text(reply)), part.entries.size());
@@ -235,10 +275,16 @@ void Writer::HandleRefused(size_t command, const redisReply& reply) {
   }
 }
 
-void Writer::HandleExec(const redisReply* refusal, std::span<const ReplyView> answers) {
+void Writer::HandleExec(Channel* channel, const redisReply* refusal, std::span<const ReplyView> answers) {
   ReplyHasCome();
-  Parts parts = TakeOut();
-  multi_ = Multi::kOpening;
+  Parts parts = TakeOut(channel);
+  channel->multi = Multi::kOpening;
+  running_ = nullptr;
+  if (AllDone(parts, answers)) {
+    ExecuteNext();
+  } else {
+    TakeBackNext();
+  }
   if (refusal != nullptr && IsError(*refusal)) {
     HandleDiscarded(std::move(parts), WhyDiscarded(*refusal));
     return;
@@ -257,6 +303,57 @@ void Writer::HandleExec(const redisReply* refusal, std::span<const ReplyView> an
     answers = answers.subspan(part.commands);
     Judge(std::move(part), own);
   }
+}
+
+bool Writer::AllDone(const Parts& parts, std::span<const ReplyView> answers) {
+  size_t next = 0;
+  for (const Part& part : parts) {
+    for (size_t i = 0; i < part.commands; ++i, ++next) {
+      if (next == answers.size() || !IsDone(*part.target, answers[next])) {
+        return false;
+      }
+    }
+  }
+  return next == answers.size();
+}
+
+// Of what was written before it the server is sure.
+void Writer::ExecuteNext() {
+  for (Channel* channel : {&first_, &second_}) {
+    if (channel->multi == Multi::kQueued) {
+      Execute(channel);
+      channel->pipeline->Flush();
+    }
+  }
+}
+
+// Its records wait again, in front: what was executed comes back next, before them.
+void Writer::TakeBackNext() {
+  for (Channel* channel : {&first_, &second_}) {
+    if (channel->multi == Multi::kQueued) {
+      TakeBack(channel);
+      channel->pipeline->SendDiscard([this](const redisReply& reply) {
+        if (IsError(reply)) {
+          reconnect_ = ReplyError(Text(reply));
+        }
+      });
+    }
+  }
+}
+
+void Writer::TakeBack(Channel* channel) {
+  for (Part& part : TakeOut(channel)) {
+    PutBack(std::move(part));
+  }
+  channel->multi = Multi::kClosed;
+}
+
+void Writer::LeaveSecond() {
+  if (second_.multi == Multi::kQueued) {
+    TakeBack(&second_);
+  }
+  second_.multi = Multi::kClosed;
+  second_connection_->Drop();
 }
 
 // Nothing was written.
@@ -289,7 +386,7 @@ void Writer::HandleDiscarded(Parts parts, Error error) {
 // --- one command for each record ---
 
 void Writer::DispatchSingles() {
-  while (out_.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
+  while (first_.parts.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
     Target* target = targets_.TakeReady();
     if (target == nullptr) {
       break;
@@ -301,7 +398,7 @@ void Writer::DispatchSingles() {
 // Until a record comes whose key is still on its way. A list: as many values as fit in one command.
 void Writer::SendSingles(Target* target) {
   const bool list = target->form == RecordForm::kList;
-  while (!target->queue.empty() && out_.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
+  while (!target->queue.empty() && first_.parts.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
     const uint64_t key_hash = list ? 0 : target->queue.front().key_hash;
     if ((list && target->calls != 0) || (key_hash != 0 && !target->busy.insert(key_hash).second)) {
       return;  // what is on its way wakes the target
@@ -315,16 +412,16 @@ void Writer::SendSingles(Target* target) {
 
 void Writer::SendPart(Part part) {
   AboutToSend();
-  part.commands = AppendCommands(*part.target, part.entries, pipeline_->out());
-  pipeline_->Expect([this](const redisReply& reply) { HandleSingle(reply); });
+  part.commands = AppendCommands(*part.target, part.entries, first_.pipeline->out());
+  first_.pipeline->Expect([this](const redisReply& reply) { HandleSingle(reply); });
   bytes_out_ += part.bytes;
-  out_.push_back(std::move(part));
+  first_.parts.push_back(std::move(part));
 }
 
 void Writer::HandleSingle(const redisReply& reply) {
   ReplyHasCome();
-  Part part = std::move(out_.front());
-  out_.pop_front();
+  Part part = std::move(first_.parts.front());
+  first_.parts.pop_front();
   bytes_out_ -= part.bytes;
   --part.target->calls;
   part.target->busy.erase(part.key_hash);
@@ -335,8 +432,8 @@ void Writer::HandleSingle(const redisReply& reply) {
 // --- outcomes ---
 
 // All that is on its way has come back, or never will.
-Writer::Parts Writer::TakeOut() {
-  Parts parts = std::exchange(out_, {});
+Writer::Parts Writer::TakeOut(Channel* channel) {
+  Parts parts = std::exchange(channel->parts, {});
   for (Part& part : parts) {
     --part.target->calls;
   }
@@ -403,7 +500,12 @@ void Writer::AbortBarred(uint32_t flow) {
 }
 
 void Writer::AbortAll() {
-  for (Part& part : TakeOut()) {
+  for (Channel* channel : {&first_, &second_}) {
+    if (channel->multi == Multi::kQueued) {
+      TakeBack(channel);
+    }
+  }
+  for (Part& part : TakeOut(running_ == &second_ ? &second_ : &first_)) {
     // Redis closes the connection behind a command that it cannot take at all: no EXEC is answered then.
     size_t begin = 0;
     if (!part.refused.ok()) {
@@ -413,12 +515,14 @@ void Writer::AbortAll() {
       outcomes_.Aborted(part.entries[i], false);
     }
   }
+  running_ = nullptr;
   ForgetConnection();
   AbortWaiting();
 }
 
 void Writer::ForgetConnection() {
-  multi_ = Multi::kClosed;
+  LeaveSecond();
+  first_.multi = Multi::kClosed;
   reconnect_ = {};
 }
 
@@ -432,7 +536,10 @@ void Writer::AbortWaiting() {
 }
 
 void Writer::Clear() {
-  out_.clear();
+  first_.parts.clear();
+  second_.parts.clear();
+  running_ = nullptr;
+  LeaveSecond();
   targets_.Clear();
   outcomes_.Clear();
 }

@@ -1,7 +1,7 @@
 // Writes records to streams, lists and channels, in order [-].
 //
 // A plain pipeline goes on behind a refused command, so that later records overtake the refused one. So records go in
-// transactions: MULTI, a command for each record (a list: one for all of its records), EXEC. One is on its way at a
+// transactions: MULTI, a command for each record (a list: one for all of its records), EXEC. One is executed at a
 // time and holds what is ready of all targets. Redis checks each command when it is queued and all of them again at
 // EXEC (memory, role, rights, cluster slots), and one refusal discards the whole transaction: EXECABORT. What can still
 // be refused while it runs is refused for all commands to that key (another type), or from one on to the last (no ids
@@ -10,6 +10,11 @@
 // The next MULTI goes with the EXEC before, and no record is sent before the server has confirmed it: were MULTI
 // refused with records behind it, these would be a plain pipeline. Between transactions one is open, so other commands
 // have to wait for TryIdle().
+//
+// The server would stand idle until the next records have come, and ours while it executes. So while one transaction is
+// executed the next, if it is a full one, is queued on a second connection to the same run of the server; its EXEC is
+// sent when all of the first is written. Where that is not so, the next is discarded and its records are behind those
+// that come back.
 //
 // Where transactions are forbidden: one command for each record, never two records of a key at once.
 //
@@ -28,6 +33,7 @@
 #include "sink/redis/command_pipeline.h"
 #include "sink/redis/record_outcomes.h"
 #include "sink/redis/resp.h"
+#include "sink/redis/second_connection.h"
 #include "sink/redis/targets.h"
 #include "sink/sink.h"
 
@@ -36,18 +42,23 @@ namespace outbox::sink {
 class Writer {
  public:
   // `maxlen`: what streams are trimmed to, "": never.
-  Writer(Pipeline* pipeline, std::string maxlen) : pipeline_(pipeline), targets_(std::move(maxlen)) {}
+  Writer(Pipeline* pipeline, SecondConnection* second, std::string maxlen)
+      : second_connection_(second), first_{pipeline}, second_{second->pipeline()}, targets_(std::move(maxlen)) {}
 
   void Submit(Batch batch);
   // Part of the greeting: tries a transaction. `lost` is called when the connection is of no use.
   void Probe(const std::function<void(Error)>& lost);
   // Sends what may be sent.
   void Dispatch();
-  // True: a command that is sent now is executed at once. False: a transaction is on its way.
+  // True: a command that is sent now, on the first connection, is executed at once. False: a transaction is on its way.
   bool TryIdle();
-  bool may_idle() const { return multi_ == Multi::kClosed || multi_ == Multi::kOpen; }
+  bool may_idle() const { return first_.multi == Multi::kClosed || first_.multi == Multi::kOpen; }
   // Nothing that was sent has no answer yet.
-  bool nothing_out() const { return out_.empty(); }
+  bool nothing_out() const { return first_.parts.empty() && second_.parts.empty(); }
+  // Which connection owes what became of records.
+  bool second_runs() const { return running_ == &second_; }
+  // The second connection is lost, or not needed any more; it is dropped. Nothing of it is executed at the moment.
+  void LeaveSecond();
   // Another connection comes; nothing was out.
   void ForgetConnection();
   // The connection is lost: all that is on its way is aborted, and what waits.
@@ -74,6 +85,7 @@ class Writer {
     kClosed,
     kOpening,  // MULTI is sent
     kOpen,
+    kQueued,   // records are sent, and wait for what the other connection executes
     kRunning,  // records and EXEC are sent, and MULTI for the next
   };
   // Records of one target that are on their way together.
@@ -86,13 +98,25 @@ class Writer {
     Error refused = {};     // the first refusal of one of its commands, before EXEC
   };
   using Parts = std::deque<Part>;
+  // A connection, and what of its transaction is on the way.
+  struct Channel {
+    Pipeline* pipeline;
+    Multi multi = Multi::kClosed;
+    Parts parts = {};  // in order
+  };
 
-  void Open();
-  void HandleMulti(const redisReply& reply);
-  void SendTransaction();
+  void Open(Channel* channel);
+  void HandleMulti(Channel* channel, const redisReply& reply);
+  bool Queue(Channel* channel);
+  void QueueNext();
+  void Execute(Channel* channel);
   Part Take(Target* target, size_t records, size_t bytes);
-  void HandleRefused(size_t command, const redisReply& reply);
-  void HandleExec(const redisReply* refusal, std::span<const ReplyView> answers);
+  static void HandleRefused(Channel* channel, size_t command, const redisReply& reply);
+  void HandleExec(Channel* channel, const redisReply* refusal, std::span<const ReplyView> answers);
+  static bool AllDone(const Parts& parts, std::span<const ReplyView> answers);
+  void ExecuteNext();
+  void TakeBackNext();
+  void TakeBack(Channel* channel);
   void HandleDiscarded(Parts parts, Error error);
   void UseSingles();
 
@@ -101,7 +125,7 @@ class Writer {
   void SendPart(Part part);
   void HandleSingle(const redisReply& reply);
 
-  Parts TakeOut();
+  Parts TakeOut(Channel* channel);
   void Judge(Part part, std::span<const ReplyView> answers);
   // Some were not written, for no fault of theirs.
   void PutBack(Part part);
@@ -109,14 +133,15 @@ class Writer {
   void Stopped(Part part, size_t done, Error error);
   void AbortBarred(uint32_t flow);
 
-  Pipeline* const pipeline_;
+  SecondConnection* const second_connection_;
+  Channel first_;
+  Channel second_;
+  Channel* running_ = nullptr;  // whose EXEC is not answered; nothing is queued on the other one but then
   Targets targets_;
   Outcomes outcomes_;
   Mode mode_ = Mode::kTransactions;
-  Multi multi_ = Multi::kClosed;
   bool streams_ = false;  // there was a record for one
-  Parts out_;             // not answered, in order
-  size_t bytes_out_ = 0;  // of these
+  size_t bytes_out_ = 0;  // kSingles: of what has no answer
   Error reconnect_;
   Record scratch_;        // keeps its memory, as the next does
   resp::Buffer encoded_;  // of the batch that is being submitted
