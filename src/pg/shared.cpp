@@ -57,6 +57,7 @@ void StartupHook() {
     pg_atomic_init_u64(&shared->clock, 0);
     pg_atomic_init_u64(&shared->spare_writes, 0);
     StartWall();
+    pg_atomic_init_u64(&shared->launcher_turn, 0);
     pg_atomic_init_u32(&shared->launcher_pending, 0);
     pg_atomic_init_u32(&shared->in_turn, 0);
     pg_atomic_init_u32(&shared->turn_pending, 0);

@@ -143,6 +143,7 @@ struct SharedState {
   WallState wall;
   pid_t launcher_pid;
   int launcher_proc;                  // -1: not running
+  pg_atomic_uint64 launcher_turn;     // when it last ended a turn, monotonic microseconds; 0: it did not yet
   pg_atomic_uint32 launcher_pending;  // it should look at pg_database
   pg_atomic_uint32 in_turn;           // there is not room for all: databases without a process are to wake the launcher
   pg_atomic_uint32 turn_pending;      // one of them has, since the launcher last shared out the places

@@ -486,6 +486,7 @@ void LauncherMain() {
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
   Shared()->launcher_pid = MyProcPid;
   Shared()->launcher_proc = pg::MyProcIndex();
+  pg_atomic_write_u64(&Shared()->launcher_turn, 0);
   LWLockRelease(Shared()->lock);
   BackgroundWorkerInitializeConnection(nullptr, nullptr, 0);
   pgstat_report_appname(MyBgworkerEntry->bgw_type);
@@ -504,6 +505,7 @@ void LauncherMain() {
     MemoryContextSwitchTo(context);
     MemoryContextReset(context);
     Turn(context);
+    pg_atomic_write_u64(&Shared()->launcher_turn, static_cast<uint64>(MonotonicMicros()));
     MemoryContextSwitchTo(context);
     long timeout = MillisecondsTo(MonotonicMicros(), state->next_wake);
     pg::WaitForLatch(Max(timeout, 1L), wait_event);

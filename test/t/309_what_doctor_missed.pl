@@ -40,6 +40,13 @@ like(told('standstill'), qr/^problem\|Relay worker with process $relay is there,
 is(sql('SELECT outbox.doctor_ok()'), 'f', 'all is not well');
 kill 'CONT', $relay, $keeper;
 ok(wait_until(sub { told('standstill') eq '' }, 30), 'they go on');
+my $launcher = sql(q(SELECT pid FROM pg_stat_activity WHERE backend_type = 'outbox launcher'));
+Outbox::Faults::put('doctor.launcher_stands', 15_000_000);    # it looks around every ten seconds
+is(told('launcher'), '', 'nor is anything said of the launcher');
+kill 'STOP', $launcher;
+ok(wait_until(sub { told('launcher') =~ /^problem\|The launcher, process $launcher, is there, and has done nothing since .*\|.*pg_terminate_backend\($launcher\)/ }, 30), 'until it is stopped');
+kill 'CONT', $launcher;
+ok(wait_until(sub { told('launcher') eq '' }, 30), 'it goes on');
 
 # Redis comes back without what it had.
 my $before = $redis->xlen('s');

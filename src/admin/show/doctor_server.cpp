@@ -6,6 +6,7 @@
 #include "admin/lookup/shared_views.h"
 #include "admin/show/doctor.h"
 #include "base/fault_point.h"
+#include "base/monotonic.h"
 #include "base/version.h"
 #include "metrics/store.h"
 #include "pg/clock.h"
@@ -258,17 +259,38 @@ void CheckIdentity(Findings* findings) {
   }
 }
 
+namespace {
+
+void CheckLauncher(Findings* findings) {
+  constexpr int64 kLong = 30 * USECS_PER_SEC;  // it looks for new databases every ten seconds
+  const int64 asked = OUTBOX_FAULT_VALUE("doctor.launcher_stands");
+  const pid_t pid = pg::Shared()->launcher_pid;
+  const auto turn = static_cast<int64>(pg_atomic_read_u64(&pg::Shared()->launcher_turn));
+  const int64 idle = turn == 0 ? 0 : MonotonicMicros() - turn;
+  if (pid == 0) {
+    findings->Problem("launcher", "The launcher does not run.",
+                      "It is started again within seconds; see the server log.");
+  } else if (idle > (asked > 0 ? asked : kLong)) {
+    findings->Problem("launcher",
+                      "The launcher, process " + std::to_string(pid) + ", is there, and has done nothing since " +
+                          UnixMicrosText(GetCurrentTimestamp() + kPgEpochMicros - idle) +
+                          ": no worker of any database that ends is started again.",
+                      "It was stopped (kill -CONT lets it go on), or waits for the disk or for another process: see its "
+                      "row of pg_stat_activity. If it may end, SELECT pg_terminate_backend(" +
+                          std::to_string(pid) + "): another one takes its place.");
+  } else {
+    findings->Ok("launcher", "The launcher runs.");
+  }
+}
+
+}  // namespace
+
 void CheckProcesses(Findings* findings) {
   if (pg::Shared() == nullptr) {
     return;
   }
   CheckHeld(findings);
-  if (pg::Shared()->launcher_pid == 0) {
-    findings->Problem("launcher", "The launcher does not run.",
-                      "It is started again within seconds; see the server log.");
-  } else {
-    findings->Ok("launcher", "The launcher runs.");
-  }
+  CheckLauncher(findings);
   const std::vector<WorkerView> workers = ReadWorkerViews();
   const bool kept = std::any_of(workers.begin(), workers.end(), [](const WorkerView& worker) {
     return worker.database == MyDatabaseId && worker.running && worker.kind == pg::WorkerKind::kKeeper;
