@@ -363,11 +363,11 @@ class DebeziumEncoder final : public Encoder {
       const std::string_view key = IsNull(record->key) ? std::string_view(null_key_) : record->key;
       const std::string_view value = IsNull(record->body) ? std::string_view(null_value_) : record->body;
       if (!extended_) {
-        fields->push_back({key, value});
+        sink::AddField(key, value, fields);
         return true;
       }
-      fields->push_back({"key", key});
-      fields->push_back({"value", value});
+      sink::AddField("key", key, fields);
+      sink::AddField("value", value, fields);
     }
     AddHeader("id", {id_, sizeof(id_)}, false, fields);
     return AddPlaced(event, record, error) && AddOwnHeaders(event, fields, error);
@@ -476,7 +476,7 @@ class DebeziumEncoder final : public Encoder {
       }
       name = *upper;
     }
-    fields->push_back({name, value});
+    sink::AddField(name, value, fields);
   }
 
   bool AddPlaced(const Event& event, sink::Record* record, Error* error) {

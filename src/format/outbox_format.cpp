@@ -22,13 +22,13 @@ class OutboxEncoder final : public Encoder {
     FormatUuid(event.id, id_);
     const char* created_at_end = std::to_chars(created_at_, std::end(created_at_), event.created_at).ptr;
     std::vector<sink::Field>& fields = record->fields;
-    fields.push_back({"id", {id_, sizeof(id_)}});
-    fields.push_back({"type", event.event_type});
-    fields.push_back({"aggregate_type", event.aggregate_type});
+    sink::AddField("id", {id_, sizeof(id_)}, &fields);
+    sink::AddField("type", event.event_type, &fields);
+    sink::AddField("aggregate_type", event.aggregate_type, &fields);
     if (!IsNull(event.content_type)) {
-      fields.push_back({content_type_name_, event.content_type});
+      sink::AddField(content_type_name_, event.content_type, &fields);
     }
-    fields.push_back({"created_at", {created_at_, static_cast<size_t>(created_at_end - created_at_)}});
+    sink::AddField("created_at", {created_at_, static_cast<size_t>(created_at_end - created_at_)}, &fields);
     AddUserHeaders(event, &fields);
     return true;
   }
@@ -39,7 +39,8 @@ class OutboxEncoder final : public Encoder {
       return;
     }
     if (header_prefix_.empty()) {
-      event.headers.ForEach([&](std::string_view name, std::string_view value) { fields->push_back({name, value}); });
+      event.headers.ForEach(
+          [&](std::string_view name, std::string_view value) { sink::AddField(name, value, fields); });
       return;
     }
     // Views of the names are taken, so they must not move. Each header has 8 bytes of lengths there, and its name.
@@ -49,7 +50,7 @@ class OutboxEncoder final : public Encoder {
     event.headers.ForEach([&](std::string_view name, std::string_view value) {
       const size_t start = names_.size();
       names_.append(header_prefix_).append(name);
-      fields->push_back({std::string_view(names_).substr(start), value});
+      sink::AddField(std::string_view(names_).substr(start), value, fields);
     });
   }
 

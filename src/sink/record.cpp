@@ -153,13 +153,11 @@ bool RecordReader::Next(Record* record) {
   if ((flags & kHasPartition) != 0 && (!in.Get(&record->partition) || record->partition < 0)) {
     return false;
   }
-  record->fields.clear();
-  for (uint16_t i = 0; i < fields; ++i) {
-    Field field;
+  record->fields.resize(fields);
+  for (Field& field : record->fields) {
     if (!in.Bytes<uint16_t>(&field.name) || !in.BytesOrNull(&field.value)) {
       return false;
     }
-    record->fields.push_back(field);
   }
   if (in.left() != 0) {
     return false;

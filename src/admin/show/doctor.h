@@ -1,6 +1,6 @@
 // The checks of outbox.doctor() [P]. Each but those of figures, locks and the inbox adds at least one row, also when
-// all is well, so that an answer shows what was checked. The statuses: ok, warning (it works, or goes on by itself, as a
-// destination that is down), problem (events are not published, or soon will not be, until somebody acts).
+// all is well, so that an answer shows what was checked. The statuses: ok, warning (it works, or goes on by itself, as
+// a destination that is down), problem (events are not published, or soon will not be, until somebody acts).
 #pragma once
 
 #include <string>

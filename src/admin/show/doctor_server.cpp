@@ -271,13 +271,14 @@ void CheckLauncher(Findings* findings) {
     findings->Problem("launcher", "The launcher does not run.",
                       "It is started again within seconds; see the server log.");
   } else if (idle > (asked > 0 ? asked : kLong)) {
-    findings->Problem("launcher",
-                      "The launcher, process " + std::to_string(pid) + ", is there, and has done nothing since " +
-                          UnixMicrosText(GetCurrentTimestamp() + kPgEpochMicros - idle) +
-                          ": no worker of any database that ends is started again.",
-                      "It was stopped (kill -CONT lets it go on), or waits for the disk or for another process: see its "
-                      "row of pg_stat_activity. If it may end, SELECT pg_terminate_backend(" +
-                          std::to_string(pid) + "): another one takes its place.");
+    findings->Problem(
+        "launcher",
+        "The launcher, process " + std::to_string(pid) + ", is there, and has done nothing since " +
+            UnixMicrosText(GetCurrentTimestamp() + kPgEpochMicros - idle) +
+            ": no worker of any database that ends is started again.",
+        "It was stopped (kill -CONT lets it go on), or waits for the disk or for another process: see its "
+        "row of pg_stat_activity. If it may end, SELECT pg_terminate_backend(" +
+            std::to_string(pid) + "): another one takes its place.");
   } else {
     findings->Ok("launcher", "The launcher runs.");
   }
