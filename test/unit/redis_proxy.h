@@ -25,6 +25,7 @@ class Proxy {
     kPass,
     kHold,        // each EXEC
     kHoldSecond,  // those of all connections but the first
+    kMuteSecond,  // these get no answers
     kCut,         // the answer of the next EXEC: the server executes it, and the connection is lost
   };
   Proxy(std::string path, std::string server) : path_(std::move(path)), server_(std::move(server)) {
@@ -118,7 +119,8 @@ class Proxy {
       }
       pair->up.append(bytes, static_cast<size_t>(got));
     }
-    const size_t at = mode_ == Mode::kPass ? std::string::npos : pair->up.find(exec);
+    const bool seeks = mode_ != Mode::kPass && mode_ != Mode::kMuteSecond;
+    const size_t at = seeks ? pair->up.find(exec) : std::string::npos;
     size_t go = pair->up.size();
     if (at != std::string::npos && mode_ == Mode::kCut) {
       pair->cutting = true;
@@ -136,7 +138,7 @@ class Proxy {
       if (got <= 0 || (pair->cutting && reply.find("\r\n$") != std::string_view::npos)) {
         return false;  // the ids of what was written
       }
-      if (!pair->cutting) {
+      if (!pair->cutting && (mode_ != Mode::kMuteSecond || pair->first)) {
         (void)send(pair->client, bytes, static_cast<size_t>(got), MSG_NOSIGNAL);
       }
     }

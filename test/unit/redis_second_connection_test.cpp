@@ -251,6 +251,22 @@ TEST_F(RedisSecondConnectionTest, TheFirstLostWhileTheSecondExecutes) {
   EXPECT_EQ(written, Numbers(static_cast<int>(written.size()))) << "in order, none twice";
 }
 
+// One that is silent stops all until its time is over: it is not tried again at once.
+TEST_F(RedisSecondConnectionTest, ASilentOneIsNotHadAgainSoon) {
+  BEGIN_BEHIND_PROXY_OR_SKIP({{"timeout", "1000"}});
+  HoldTwo(Records("s", kRecords));
+  proxy_->set_mode(Proxy::Mode::kMuteSecond);
+  ASSERT_TRUE(driver_->UntilResolved(30));
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), first_ + 500);
+  for (uint32_t epoch = 1; epoch < 4; ++epoch) {
+    const size_t before = driver_->Count(Outcome::kDelivered);
+    driver_->Submit(1, epoch, Records("t", 20 * kRecords));
+    ASSERT_TRUE(driver_->UntilResolved(30));
+    EXPECT_EQ(driver_->Count(Outcome::kDelivered), before + 20 * kRecords) << epoch;
+  }
+  EXPECT_EQ(SinkConnections().size(), 1u);
+}
+
 // Behind one name, or after a failover, may be another server: records would go to both.
 TEST_F(RedisSecondConnectionTest, AnotherServerIsNotASecondConnection) {
   BEGIN_BEHIND_PROXY_OR_SKIP();

@@ -126,6 +126,7 @@ void RedisSink::Pump() {
 void RedisSink::PumpSecond() {
   const Status status = second_.Poll();
   if (!status.ok() && writer_.second_runs()) {
+    second_.Failed();
     Lost(status.error());
   } else if (!status.ok() || (second_.Unwanted() && !writer_.second_runs())) {
     writer_.LeaveSecond();
@@ -250,6 +251,7 @@ void RedisSink::Meet() {
 void RedisSink::Enter() {
   state_ = State::kReady;
   second_.Expect(server_);
+  writer_.ExpectHistory(admission_.checks_server() && no_loss_check_.ok() ? server_.replication_id : "");
   SetHealth(true, {});
 }
 
@@ -302,12 +304,24 @@ void RedisSink::CheckDeadlines() {
                : Error{ErrorClass::kDestination, "TIMEOUT", "the Redis server did not answer" + within});
     }
   } else if (executes.awaits() && now >= executes.quiet_since() + timeout_) {
+    if (writer_.second_runs()) {
+      second_.Failed();
+    }
     Lost({ErrorClass::kDestination, "TIMEOUT",
           "the Redis server was silent for " + std::to_string(timeout_ / kMilli) + " ms"});
   } else if (!pipeline_.awaits() && now >= pipeline_.quiet_since() + kIdlePing && writer_.TryIdle()) {
-    pipeline_.Send(resp::Command({"PING"}), [](const redisReply&) {});  // any answer is a sign of life
+    AskWhileIdle();
   } else if (now >= check_memory_at_ && writer_.TryIdle()) {
     CheckMemory();
+  }
+}
+
+// Any answer is a sign of life. One that was a replica meanwhile is found out before there is anything to send.
+void RedisSink::AskWhileIdle() {
+  if (writer_.knows_history()) {
+    writer_.AskForHistory();
+  } else {
+    pipeline_.Send(resp::Command({"PING"}), [](const redisReply&) {});
   }
 }
 

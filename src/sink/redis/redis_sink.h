@@ -72,6 +72,7 @@ class RedisSink : public Sink {
   void Pump();
   void PumpSecond();
   void Enter();
+  void AskWhileIdle();
   void CheckMemory();
   void NoteRefused(const char* command, const redisReply& reply);
   void NoteSingles();

@@ -13,6 +13,7 @@ namespace {
 constexpr int64_t kSecond = 1000 * 1000;
 constexpr int64_t kKept = 10 * kSecond;   // since somebody wanted it
 constexpr int64_t kAgain = 10 * kSecond;  // after one that could not be had
+constexpr unsigned kMostDoublings = 6;    // of that, after one that failed: ten minutes
 
 bool SameRun(const ServerInfo& a, const ServerInfo& b) {
   return !a.run_id.empty() && a.run_id == b.run_id && a.replication_id == b.replication_id;
@@ -23,7 +24,6 @@ bool SameRun(const ServerInfo& a, const ServerInfo& b) {
 void SecondConnection::Expect(const ServerInfo& server) {
   Drop();
   expected_ = server;
-  again_at_ = 0;
 }
 
 bool SecondConnection::Want() {
@@ -58,8 +58,15 @@ void SecondConnection::Greet() {
   });
 }
 
-bool SecondConnection::Unwanted() const {
-  return state_ == State::kReady && MonotonicMicros() >= wanted_at_ + kKept;
+void SecondConnection::Failed() {
+  again_at_ = MonotonicMicros() + (kAgain << std::min(failures_, kMostDoublings));
+  ++failures_;
+}
+
+bool SecondConnection::Unwanted() {
+  const bool unwanted = state_ == State::kReady && MonotonicMicros() >= wanted_at_ + kKept;
+  failures_ = unwanted ? 0 : failures_;
+  return unwanted;
 }
 
 Status SecondConnection::Poll() {

@@ -3,7 +3,8 @@
 //
 // It comes when somebody wants it and goes when that was ten seconds ago. Nothing depends on it: one that cannot be
 // had, or that meets another run of the server than the first one has, is tried again after ten seconds. A server that
-// does not say which run it is gets none: behind a name may be another one by now.
+// does not say which run it is gets none: behind a name may be another one by now. One that was lost while records were
+// executed there, which stops all, is not had again soon, the more often the later.
 //
 // Used by one thread; nothing blocks. Times are monotonic microseconds.
 #pragma once
@@ -30,8 +31,10 @@ class SecondConnection {
   void Expect(const ServerInfo& server);
   // True: it may be used now. False: it comes, later or never.
   bool Want();
+  // It is lost, or silent, while it owes an answer.
+  void Failed();
   // Nobody has wanted it for a while: time to drop it.
-  bool Unwanted() const;
+  bool Unwanted();
   // Moves bytes and calls handlers. An error: it could be used, and is lost; it has been dropped.
   Status Poll();
   void Drop();
@@ -53,7 +56,8 @@ class SecondConnection {
   bool refused_ = false;  // while it greets
   int64_t connect_by_ = 0;
   int64_t wanted_at_ = 0;
-  int64_t again_at_ = 0;  // not before
+  int64_t again_at_ = 0;   // not before
+  unsigned failures_ = 0;  // since one was not needed any more
 };
 
 }  // namespace outbox::sink

@@ -7,13 +7,12 @@
 
 namespace outbox::sink {
 
-std::string InfoField(const redisReply& reply, std::string_view name) {
-  const std::string_view text = StringText(reply);
-  const size_t at = text.find(name);
+std::string InfoField(std::string_view info, std::string_view name) {
+  const size_t at = info.find(name);
   if (at == std::string_view::npos) {
     return {};
   }
-  const std::string_view value = text.substr(at + name.size());
+  const std::string_view value = info.substr(at + name.size());
   return std::string(value.substr(0, value.find_first_of("\r\n")));
 }
 

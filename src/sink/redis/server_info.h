@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "sink/redis/reply.h"
 
 namespace outbox::sink {
 
@@ -20,7 +21,10 @@ struct ServerInfo {
 };
 
 // The value of a field of INFO ("\nname:"); "": the server does not tell.
-std::string InfoField(const redisReply& reply, std::string_view name);
+std::string InfoField(std::string_view info, std::string_view name);
+inline std::string InfoField(const redisReply& reply, std::string_view name) {
+  return InfoField(StringText(reply), name);
+}
 
 // INFO server. An error if this is no server that keeps data.
 Error ReadServerInfo(const redisReply& reply, ServerInfo* info);

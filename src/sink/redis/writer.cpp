@@ -6,10 +6,12 @@
 #include <span>
 
 #include "base/fault_point.h"
+#include "base/monotonic.h"
 #include "sink/protocol.h"
 #include "sink/redis/commands.h"
 #include "sink/redis/errors.h"
 #include "sink/redis/reply.h"
+#include "sink/redis/server_info.h"
 
 namespace outbox::sink {
 namespace {
@@ -19,6 +21,9 @@ constexpr size_t kTransactionRecords = 500;
 // waits for all of its room, now and then 5 to 20 ms: 281 kB drained 1.5 times slower, and for seconds 3 times
 // (docs/performance.md).
 constexpr size_t kTransactionBytes = size_t{192} << 10;
+// The server is asked for its history where nothing was answered for longer: no server becomes a replica, gets the data
+// of another and is a primary again in less.
+constexpr int64_t kQuiet = 5 * 1000;
 constexpr size_t kSinglesOut = 1000;
 constexpr size_t kSinglesBytes = size_t{2} << 20;
 
@@ -139,7 +144,7 @@ void Writer::Dispatch() {
   if (first_.multi == Multi::kClosed) {
     Open(&first_);
   }
-  if (running_ == nullptr && first_.multi == Multi::kOpen && Queue(&first_)) {
+  if (running_ == nullptr && first_.multi == Multi::kOpen && !Asks() && Queue(&first_)) {
     Execute(&first_);
   }
   if (running_ != nullptr) {
@@ -188,6 +193,37 @@ bool Writer::TryIdle() {
   return true;
 }
 
+void Writer::ExpectHistory(std::string replication_id) {
+  history_ = std::move(replication_id);
+  answered_at_ = 0;
+}
+
+// True: nothing is sent before that is answered. The next MULTI goes along.
+bool Writer::Asks() {
+  if (!asking_ && !history_.empty() && targets_.records() != 0 && MonotonicMicros() - answered_at_ > kQuiet &&
+      TryIdle()) {
+    AskForHistory();
+    if (mode_ != Mode::kSingles) {
+      Open(&first_);
+    }
+  }
+  return asking_;
+}
+
+void Writer::AskForHistory() {
+  asking_ = true;
+  first_.pipeline->Send(resp::Command({"INFO", "replication"}), [this](const redisReply& reply) {
+    asking_ = false;
+    answered_at_ = MonotonicMicros();
+    if (IsError(reply)) {
+      history_.clear();  // another connection tells that the right is gone (NO_LOSS_CHECK)
+    } else if (InfoField(reply, "\nmaster_replid:") != history_) {
+      reconnect_ = {ErrorClass::kDestination, "HISTORY",
+                    "the Redis server was a replica meanwhile, and may lack what it had acknowledged: it is asked"};
+    }
+  });
+}
+
 // As much as fits, of all targets in turn, behind MULTI. False: there is nothing.
 bool Writer::Queue(Channel* channel) {
   size_t records = 0;
@@ -204,17 +240,16 @@ bool Writer::Queue(Channel* channel) {
       targets_.Wake(target);  // emptied meanwhile: forgotten
       continue;
     }
-    Part part = Take(target, kTransactionRecords - records, kTransactionBytes - bytes);
-    part.commands = AppendCommands(*target, part.entries, channel->pipeline->out());
-    records += part.entries.size();
-    bytes += part.bytes;
-    commands += part.commands;
-    parts.push_back(std::move(part));
+    parts.push_back(Take(target, kTransactionRecords - records, kTransactionBytes - bytes));
+    records += parts.back().entries.size();
+    bytes += parts.back().bytes;
   }
   if (parts.empty()) {
     return false;
   }
-  for (const Part& part : parts) {
+  for (Part& part : parts) {
+    part.commands = AppendCommands(*part.target, part.entries, channel->pipeline->out());
+    commands += part.commands;
     targets_.Wake(part.target);  // the next transaction may have of it, too
   }
   channel->pipeline->Queued(
@@ -277,6 +312,7 @@ void Writer::HandleRefused(Channel* channel, size_t command, const redisReply& r
 
 void Writer::HandleExec(Channel* channel, const redisReply* refusal, std::span<const ReplyView> answers) {
   ReplyHasCome();
+  answered_at_ = MonotonicMicros();
   Parts parts = TakeOut(channel);
   channel->multi = Multi::kOpening;
   running_ = nullptr;
@@ -386,6 +422,9 @@ void Writer::HandleDiscarded(Parts parts, Error error) {
 // --- one command for each record ---
 
 void Writer::DispatchSingles() {
+  if (first_.parts.empty() && Asks()) {
+    return;
+  }
   while (first_.parts.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
     Target* target = targets_.TakeReady();
     if (target == nullptr) {
@@ -420,6 +459,7 @@ void Writer::SendPart(Part part) {
 
 void Writer::HandleSingle(const redisReply& reply) {
   ReplyHasCome();
+  answered_at_ = MonotonicMicros();
   Part part = std::move(first_.parts.front());
   first_.parts.pop_front();
   bytes_out_ -= part.bytes;
@@ -523,6 +563,7 @@ void Writer::AbortAll() {
 void Writer::ForgetConnection() {
   LeaveSecond();
   first_.multi = Multi::kClosed;
+  asking_ = false;
   reconnect_ = {};
 }
 

@@ -16,6 +16,9 @@
 // sent when all of the first is written. Where that is not so, the next is discarded and its records are behind those
 // that come back.
 //
+// A server that becomes a replica and a primary again keeps its connections, and may have lost what it had. While
+// records go it refuses some; one that nothing was sent to for a moment is asked for the history of its data first.
+//
 // Where transactions are forbidden: one command for each record, never two records of a key at once.
 //
 // Used by one thread. The pipeline is the owner's and lives longer.
@@ -70,6 +73,11 @@ class Writer {
   Outcomes* outcomes() { return &outcomes_; }
   // The server refuses transactions, as far as this connection knows.
   bool sends_singles() const { return mode_ == Mode::kSingles; }
+  // The history of the server's data, as it was met; "": it is not known, or need not be.
+  void ExpectHistory(std::string replication_id);
+  bool knows_history() const { return !history_.empty(); }
+  // Asks for it, on the first connection, where TryIdle() was true. If it is another, TakeReconnect() says so.
+  void AskForHistory();
   // Whether there was ever a record for a stream.
   bool writes_streams() const { return streams_; }
   // Why another server may answer the same name by now: connect again. Not ok() once after such a reply.
@@ -108,6 +116,7 @@ class Writer {
   void Open(Channel* channel);
   void HandleMulti(Channel* channel, const redisReply& reply);
   bool Queue(Channel* channel);
+  bool Asks();
   void QueueNext();
   void Execute(Channel* channel);
   Part Take(Target* target, size_t records, size_t bytes);
@@ -142,6 +151,9 @@ class Writer {
   Mode mode_ = Mode::kTransactions;
   bool streams_ = false;  // there was a record for one
   size_t bytes_out_ = 0;  // kSingles: of what has no answer
+  std::string history_;
+  int64_t answered_at_ = 0;  // when records were, or the question for it, monotonic microseconds
+  bool asking_ = false;
   Error reconnect_;
   Record scratch_;        // keeps its memory, as the next does
   resp::Buffer encoded_;  // of the batch that is being submitted
