@@ -200,6 +200,7 @@ bool LaneReader::FetchRows(size_t max_bytes, EventChunk* chunk) {
   row_reader_.Start(pass_->bounds(), pass_->leaves());
   bool found = true;
   size_t expected = 0;  // of fetched_
+  chunk->events.reserve(chunk_before_ + chunk_events_);
   for (size_t bytes = 0; bytes == 0 || bytes < max_bytes; fetched_used_++) {
     for (; expected < fetched_used_ + kExpected; expected++) {
       RowLocation next;
@@ -225,12 +226,14 @@ bool LaneReader::FetchRows(size_t max_bytes, EventChunk* chunk) {
       continue;  // the row went after its location was noted
     }
     MemoryContext saved = MemoryContextSwitchTo(scratch);
+    const size_t at = chunk->events.size();
     chunk->events.emplace_back();
-    CopyRow(row, &chunk->arena, &chunk->events.back());
+    CopyRow(row, &chunk->arena, &chunk->events[at], at == 0 ? nullptr : &chunk->events[at - 1]);
     MemoryContextSwitchTo(saved);
     MemoryContextReset(scratch);
     bytes += chunk->events.back().bytes();
   }
+  chunk_events_ = chunk->events.size() - chunk_before_;
   row_reader_.Close();
   MemoryContextDelete(scratch);
   return found;

@@ -120,6 +120,7 @@ class LaneReader {
   std::vector<RowLocation> fetched_;  // taken from the sorted ones, and the chunk with them not yet confirmed
   RowReader row_reader_;
   size_t chunk_before_ = 0;  // events in the chunk before the current Fetch
+  size_t chunk_events_ = 0;  // so many came by the last one that read rows
   size_t fetched_used_ = 0;
   bool changed_ = false;  // a table of the log was rewritten
 };

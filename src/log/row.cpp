@@ -85,18 +85,25 @@ std::string_view RowText(const RowView& row, days::LogColumn column) {
   return Text(row.value[column]);
 }
 
-void CopyRow(const RowView& row, Arena* arena, Event* event) {
-  auto text = [arena, &row](int column) {
-    return row.value[column] == nullptr ? std::string_view() : arena->Copy(Text(row.value[column]));
+// Neighbours mostly are of one type, and its words are read again when the event is sent and acknowledged.
+void CopyRow(const RowView& row, Arena* arena, Event* event, const Event* before) {
+  const Event none;
+  const Event& neighbour = before == nullptr ? none : *before;
+  const auto text = [arena, &row](int column, std::string_view same) {
+    if (row.value[column] == nullptr) {
+      return std::string_view();
+    }
+    const std::string_view text = Text(row.value[column]);
+    return !IsNull(same) && same == text ? same : arena->Copy(text);
   };
   event->created_at = row.created_at;
   event->xid = row.xid;
   memcpy(event->id.data(), row.id, event->id.size());
-  event->aggregate_type = text(kAggregateType);
-  event->aggregate_id = text(kAggregateId);
-  event->event_type = text(kEventType);
-  event->content_type = text(kContentType);
-  event->topic = text(kTopic);
+  event->aggregate_type = text(kAggregateType, neighbour.aggregate_type);
+  event->aggregate_id = text(kAggregateId, {});
+  event->event_type = text(kEventType, neighbour.event_type);
+  event->content_type = text(kContentType, neighbour.content_type);
+  event->topic = text(kTopic, neighbour.topic);
   event->deliver_at = row.deliver_at;
   event->payload = row.value[kPayload] == nullptr ? std::string_view() : arena->Copy(Bytes(row.value[kPayload]));
   event->headers =

@@ -27,7 +27,8 @@ bool ViewRow(HeapTupleHeader tuple, RowView* row);
 bool RowWanted(const RowView& row, const EventFilter* filter);
 // NULL where there is none. Until that context is reset.
 std::string_view RowText(const RowView& row, days::LogColumn column);
-void CopyRow(const RowView& row, Arena* arena, Event* event);
+// `before`: one whose bytes are in the same arena, or nullptr. What both say with the same words is there once.
+void CopyRow(const RowView& row, Arena* arena, Event* event, const Event* before = nullptr);
 
 // About how much memory CopyRow would take.
 size_t RowBytes(const RowView& row);

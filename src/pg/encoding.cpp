@@ -2,6 +2,7 @@
 
 extern "C" {
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
 }
 
 namespace outbox::pg {
@@ -14,8 +15,15 @@ std::string_view Answer(std::string_view text, const char* converted) {
 
 }  // namespace
 
+// Asked for each text of each event: a database's encoding stays what it is, and a process has one database.
 bool SpeaksUtf8() {
-  return GetDatabaseEncoding() == PG_UTF8 || GetDatabaseEncoding() == PG_SQL_ASCII;
+  static Oid database = InvalidOid;
+  static bool speaks = false;
+  if (database != MyDatabaseId || database == InvalidOid) {
+    database = MyDatabaseId;
+    speaks = GetDatabaseEncoding() == PG_UTF8 || GetDatabaseEncoding() == PG_SQL_ASCII;
+  }
+  return speaks;
 }
 
 std::string_view Utf8(std::string_view text) {

@@ -4,6 +4,7 @@
 
 extern "C" {
 #include "postmaster/postmaster.h"
+#include "replication/logicallauncher.h"
 #include "storage/proc.h"
 }
 
@@ -30,8 +31,13 @@ int WantedProcesses(Oid except) {
   return wanted;
 }
 
+int ServersOwn() {
+  return max_logical_replication_workers > 0 ? 2 : 1;
+}
+
 int ProcessSlots() {
-  return Max(kFewestSlots, max_worker_processes - 1 - settings.reserved_processes);
+  const int left = Max(kFewestSlots, max_worker_processes - 1 - settings.reserved_processes);
+  return Max(0, Min(left, max_worker_processes - ServersOwn()));
 }
 
 int MaxWorkerProcessesFor(int processes) {

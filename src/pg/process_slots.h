@@ -10,8 +10,11 @@ int RelaysWanted(const DatabaseSlot& slot);
 // How many processes of all databases would run at once if there were room, from shared memory; without those of
 // database `except`.
 int WantedProcesses(Oid except);
-// How many outbox.reserved_processes leaves of max_worker_processes, the launcher not counted.
+// How many outbox.reserved_processes leaves of max_worker_processes, the launcher not counted; two at least, if it has
+// them at all besides ServersOwn().
 int ProcessSlots();
+// Places of max_worker_processes that are taken before any keeper: by the launcher, and the one of logical replication.
+int ServersOwn();
 // What max_worker_processes has to be for so many.
 int MaxWorkerProcessesFor(int processes);
 // What to do so that there is room for so many: a sentence, in the current memory context. The server could be started

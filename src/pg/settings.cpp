@@ -148,7 +148,8 @@ void DefineSettings() {
   DefineCustomIntVariable("outbox.reserved_processes",
                           "Number of max_worker_processes that keepers and relay workers leave to others.",
                           "PostgreSQL's own logical replication launcher takes one, parallel queries the others. Two "
-                          "processes run in any case; where there is no room for all, they run in turn.",
+                          "processes run in any case, where max_worker_processes is 4 or more; where there is no room "
+                          "for all, they run in turn.",
                           &settings.reserved_processes, 3, 0, 262143, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.max_databases", "Number of databases of this server that can use the extension.",
                           nullptr, &settings.max_databases, 64, 1, 4096, at_start, 0, nullptr, nullptr, nullptr);

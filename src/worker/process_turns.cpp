@@ -282,7 +282,8 @@ long DecideTurns(std::vector<TurnJob>* jobs) {
     state = new State;
   }
   const int64_t now = MonotonicMicros();
-  const int room = now < state->limit_until ? Min(state->limit, pg::ProcessSlots()) : pg::ProcessSlots();
+  const int slots = Max(pg::ProcessSlots(), 1);  // whether there is really none shows when one is started
+  const int room = now < state->limit_until ? Min(state->limit, slots) : slots;
   std::vector<DatabaseNeeds> needs = ReadDatabases();
   for (auto& [database, turns] : state->databases) {
     turns.known = false;

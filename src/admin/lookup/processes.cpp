@@ -1,5 +1,7 @@
 #include "admin/lookup/processes.h"
 
+#include "base/fault_point.h"
+#include "base/monotonic.h"
 #include "pg/guard.h"
 #include "pg/process_slots.h"
 #include "pg/settings.h"
@@ -14,6 +16,11 @@ Processes CountProcesses(int mine) {
 }
 
 std::string FewSlotsText(const Processes& processes) {
+  if (processes.places == 0) {
+    return "max_worker_processes = " + std::to_string(max_worker_processes) +
+           " has no room for keepers and relay workers: the launcher of outbox takes a place" +
+           (pg::ServersOwn() > 1 ? ", and that of logical replication." : ".");
+  }
   const std::string places = std::to_string(processes.places);
   const std::string wanted = std::to_string(processes.wanted);
   return "max_worker_processes = " + std::to_string(max_worker_processes) +
@@ -27,6 +34,20 @@ std::string FewSlotsHint(const Processes& processes) {
   return pg::Guard([wanted = processes.wanted] { return pg::RoomHint(wanted); });
 }
 
+std::string LauncherStands() {
+  constexpr int64 kLong = 30 * USECS_PER_SEC;  // it looks for new databases every ten seconds
+  const int64 asked = OUTBOX_FAULT_VALUE("doctor.launcher_stands");
+  const pid_t pid = pg::Shared()->launcher_pid;
+  const auto turn = static_cast<int64>(pg_atomic_read_u64(&pg::Shared()->launcher_turn));
+  const int64 idle = turn == 0 ? 0 : MonotonicMicros() - turn;
+  if (pid == 0 || idle <= (asked > 0 ? asked : kLong)) {
+    return "";
+  }
+  return "The launcher, process " + std::to_string(pid) + ", is there, and has done nothing since " +
+         UnixMicrosText(GetCurrentTimestamp() + kPgEpochMicros - idle) +
+         ": no worker of any database that ends is started again.";
+}
+
 void WarnOfFewSlots(int mine) {
   if (pg::Shared() == nullptr) {
     return;
@@ -37,7 +58,9 @@ void WarnOfFewSlots(int mine) {
     return;
   }
   told = processes;
-  const std::string detail = FewSlotsText(processes) + " They run in turn: events wait for seconds, none is lost.";
+  const std::string detail =
+      FewSlotsText(processes) + (processes.places == 0 ? " Events are kept, and not published."
+                                                       : " They run in turn: events wait for seconds, none is lost.");
   const std::string hint = FewSlotsHint(processes);
   const char* detail_text = detail.c_str();
   const char* hint_text = hint.c_str();

@@ -8,7 +8,7 @@ namespace outbox::admin {
 struct Processes {
   int wanted = 0;  // of all databases, the launcher not counted
   int places = 0;  // that max_worker_processes and outbox.reserved_processes leave
-  bool enough() const { return wanted <= places; }
+  bool enough() const { return places > 0 && wanted <= places; }
 };
 
 // `mine`: how many this database wants, or is about to want; less than 0: as the launcher knows it. Needs the shared
@@ -18,6 +18,10 @@ Processes CountProcesses(int mine = -1);
 // wanted."
 std::string FewSlotsText(const Processes& processes);
 std::string FewSlotsHint(const Processes& processes);
+
+// "The launcher, process 123, is there, and has done nothing since ...: ...". "": it does what it has to do, or is not
+// there.
+std::string LauncherStands();
 
 // Raises a warning with the number to set, if there is not room for all.
 void WarnOfFewSlots(int mine);

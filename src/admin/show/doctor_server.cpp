@@ -6,7 +6,6 @@
 #include "admin/lookup/shared_views.h"
 #include "admin/show/doctor.h"
 #include "base/fault_point.h"
-#include "base/monotonic.h"
 #include "base/version.h"
 #include "metrics/store.h"
 #include "pg/clock.h"
@@ -80,6 +79,8 @@ void CheckRelays(int running, Findings* findings) {
     TellOff(lanes, "outbox.enabled is off", "ALTER SYSTEM SET outbox.enabled = on; SELECT pg_reload_conf();", findings);
   } else if (pg::settings.workers == 0) {
     TellOff(lanes, "outbox.workers is 0", "ALTER SYSTEM SET outbox.workers = 1; SELECT pg_reload_conf();", findings);
+  } else if (CountProcesses().places == 0) {
+    findings->Problem("workers", FewSlotsText(CountProcesses()), FewSlotsHint(CountProcesses()));
   } else if (wanted > 0 && !CountProcesses().enough()) {
     const Processes processes = CountProcesses();
     findings->Warn("workers",
@@ -126,6 +127,14 @@ std::map<int, LastTurn> ReadTurns() {
   return turns;
 }
 
+std::string MendStanding(int pid) {
+  return "It was stopped (kill -CONT " + std::to_string(pid) +
+         " lets it go on, and is needed before it can end), or waits for the disk or for another process: see its row "
+         "of "
+         "pg_stat_activity. If it may end, SELECT pg_terminate_backend(" +
+         std::to_string(pid) + "): another one takes its place.";
+}
+
 // Workers that are there and do nothing: none sleeps for more than a fifth of a second. Looked at twice, since the
 // server's clock may just have jumped.
 void CheckTurns(Findings* findings) {
@@ -149,14 +158,11 @@ void CheckTurns(Findings* findings) {
     if (found == before.end() || found->second.at != turn.at || !stands(turn)) {
       continue;
     }
-    findings->Problem(
-        "standstill",
-        (turn.relay ? "Relay worker " : "Keeper ") + std::string("with process ") + std::to_string(pid) +
-            " is there, and has done nothing since " + UnixMicrosText(turn.at) +
-            (turn.relay ? ": its lanes stand still." : ": no day table is made ahead or dropped."),
-        "It was stopped (kill -CONT lets it go on), or waits for the disk or for another process: see its "
-        "row of pg_stat_activity. If it may end, SELECT pg_terminate_backend(" +
-            std::to_string(pid) + "): another one takes its place.");
+    findings->Problem("standstill",
+                      (turn.relay ? "Relay worker " : "Keeper ") + std::string("with process ") + std::to_string(pid) +
+                          " is there, and has done nothing since " + UnixMicrosText(turn.at) +
+                          (turn.relay ? ": its lanes stand still." : ": no day table is made ahead or dropped."),
+                      MendStanding(pid));
   }
 }
 
@@ -262,23 +268,15 @@ void CheckIdentity(Findings* findings) {
 namespace {
 
 void CheckLauncher(Findings* findings) {
-  constexpr int64 kLong = 30 * USECS_PER_SEC;  // it looks for new databases every ten seconds
-  const int64 asked = OUTBOX_FAULT_VALUE("doctor.launcher_stands");
   const pid_t pid = pg::Shared()->launcher_pid;
-  const auto turn = static_cast<int64>(pg_atomic_read_u64(&pg::Shared()->launcher_turn));
-  const int64 idle = turn == 0 ? 0 : MonotonicMicros() - turn;
+  const std::string stands = LauncherStands();
   if (pid == 0) {
-    findings->Problem("launcher", "The launcher does not run.",
-                      "It is started again within seconds; see the server log.");
-  } else if (idle > (asked > 0 ? asked : kLong)) {
-    findings->Problem(
-        "launcher",
-        "The launcher, process " + std::to_string(pid) + ", is there, and has done nothing since " +
-            UnixMicrosText(GetCurrentTimestamp() + kPgEpochMicros - idle) +
-            ": no worker of any database that ends is started again.",
-        "It was stopped (kill -CONT lets it go on), or waits for the disk or for another process: see its "
-        "row of pg_stat_activity. If it may end, SELECT pg_terminate_backend(" +
-            std::to_string(pid) + "): another one takes its place.");
+    const Processes processes = CountProcesses();
+    const bool room = processes.places > 0;
+    findings->Problem("launcher", "The launcher does not run." + (room ? "" : " " + FewSlotsText(processes)),
+                      room ? "It is started again within seconds; see the server log." : FewSlotsHint(processes));
+  } else if (!stands.empty()) {
+    findings->Problem("launcher", stands, MendStanding(pid));
   } else {
     findings->Ok("launcher", "The launcher runs.");
   }
@@ -298,6 +296,8 @@ void CheckProcesses(Findings* findings) {
   });
   if (!kept && !Used()) {
     findings->Ok("keeper", "No keeper is needed before the first route or event.");
+  } else if (!kept && CountProcesses().places == 0) {
+    findings->Problem("keeper", FewSlotsText(CountProcesses()), FewSlotsHint(CountProcesses()));
   } else if (!kept && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0) {
     const Processes processes = CountProcesses();
     findings->Warn("keeper", "The keepers of all databases run in turn: " + FewSlotsText(processes),

@@ -112,8 +112,12 @@ OUTBOX_FUNCTION(outbox_process) {
     }
   }
   const bool launched = outbox::pg::Shared()->launcher_pid != 0;
-  result.Add({Cell(), Cell("launcher"), Cell("1"), Cell(launched ? "1" : "0"), Cell(launched ? "running" : "starting"),
-              Cell()});
+  const std::string stands = LauncherStands();
+  result.Add({Cell(), Cell("launcher"), Cell("1"), Cell(launched ? "1" : "0"),
+              Cell(!stands.empty() ? "stands"
+                   : launched      ? "running"
+                                   : "starting"),
+              stands.empty() ? Cell() : Cell(stands)});
   result.Add({Cell(), Cell("all"), std::to_string(all.wanted), std::to_string(total),
               Cell(all.enough() ? "running" : "in turn"),
               all.enough() ? Cell(FewSlotsText(all)) : Cell(FewSlotsText(all) + " " + FewSlotsHint(all))});
