@@ -18,5 +18,5 @@ COMMENT ON COLUMN outbox.process.database IS 'NULL: of the whole server';
 COMMENT ON COLUMN outbox.process.process IS 'launcher, keeper, relay; all: keepers and relay workers of all databases together';
 COMMENT ON COLUMN outbox.process.wanted IS 'how many should run if there were room';
 COMMENT ON COLUMN outbox.process.running IS 'how many do';
-COMMENT ON COLUMN outbox.process.state IS 'running; in turn: there is not room for all, each database is served for a while; fewer: this database has fewer relay workers than it could use; starting; held back: it crashed at each of its last starts; barred: somebody drops or copies the database; off, not needed; standby: nothing runs before it is promoted';
+COMMENT ON COLUMN outbox.process.state IS 'running; stands: it is there and has done nothing for half a minute; in turn: there is not room for all, each database is served for a while; fewer: this database has fewer relay workers than it could use; starting; held back: it crashed at each of its last starts; barred: somebody drops or copies the database; off, not needed; standby: nothing runs before it is promoted';
 COMMENT ON COLUMN outbox.process.detail IS 'why, and what max_worker_processes has to be for all to run at once';

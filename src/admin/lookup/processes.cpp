@@ -1,5 +1,6 @@
 #include "admin/lookup/processes.h"
 
+#include "admin/lookup/shared_views.h"
 #include "base/fault_point.h"
 #include "base/monotonic.h"
 #include "pg/guard.h"
@@ -46,6 +47,17 @@ std::string LauncherStands() {
   return "The launcher, process " + std::to_string(pid) + ", is there, and has done nothing since " +
          UnixMicrosText(GetCurrentTimestamp() + kPgEpochMicros - idle) +
          ": no worker of any database that ends is started again.";
+}
+
+Cell WhyNobodyWorks() {
+  if (CountRelays(ReadWorkerViews()) > 0) {
+    return Cell();
+  }
+  return pg::Shared() == nullptr     ? "outbox is not in shared_preload_libraries"
+         : RecoveryInProgress()      ? "this server is a standby"
+         : !pg::settings.enabled     ? "outbox.enabled is off"
+         : pg::settings.workers == 0 ? "outbox.workers is 0"
+                                     : "no relay worker runs; outbox.process says why";
 }
 
 void WarnOfFewSlots(int mine) {

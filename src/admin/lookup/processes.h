@@ -23,6 +23,9 @@ std::string FewSlotsHint(const Processes& processes);
 // there.
 std::string LauncherStands();
 
+// Why nothing is published at all; nothing: a relay worker of this database runs.
+Cell WhyNobodyWorks();
+
 // Raises a warning with the number to set, if there is not room for all.
 void WarnOfFewSlots(int mine);
 

@@ -8,6 +8,7 @@
 // Its row in outbox.replay says how far it has come; while a session copies it holds the replay's lock (log/replays.h).
 // One that was interrupted goes on where it stopped when it is called with its number.
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "admin/common/batches.h"
@@ -158,7 +159,8 @@ void TellPlan(const Replay& replay, bool dry_run) {
              Count(plan.bytes, "byte") + " of payload.";
     if (replay.per_second > 0) {
       detail += " At " + replay.rate.value() + " a second it takes " +
-                Count(static_cast<int64>(static_cast<double>(plan.matched) / replay.per_second), "second") + ".";
+                Count(static_cast<int64>(std::ceil(static_cast<double>(plan.matched) / replay.per_second)), "second") +
+                ".";
     }
   }
   std::string hint = dry_run && plan.matched > 0 ? "dry_run => false sends them." : "";

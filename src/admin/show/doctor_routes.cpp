@@ -309,6 +309,18 @@ void CheckPauses(Findings* findings) {
   }
 }
 
+namespace {
+
+// ", 'topic'": one that a route writes to there, whose rights and room can be tried, too. "": it is not known.
+std::string ATopicOf(const std::string& server) {
+  const std::vector<Row> rows = RunSql(
+      Access::kRead, "SELECT topic FROM outbox.route WHERE server = $1 AND topic !~ '[{}]' ORDER BY name LIMIT 1",
+      {Cell(server)});
+  return rows.empty() ? "" : ", " + Literal(rows[0][0].value());
+}
+
+}  // namespace
+
 void CheckDestinations(Findings* findings) {
   // Each worker that uses a destination has a view of it, and may have met another error: one finding, of the worst.
   // One that is tried this moment, while another worker finds that it works, is told of once that has failed.
@@ -357,7 +369,7 @@ void CheckDestinations(Findings* findings) {
                          ? "It is being tried again by itself, right now."
                          : "It is tried again by itself; outbox.destination says when. SELECT * FROM "
                            "outbox.test_server(" +
-                               Literal(name) + ") says what can be done.");
+                               Literal(name) + ATopicOf(name) + ") says what can be done.");
     }
   }
 }

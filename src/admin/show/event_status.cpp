@@ -12,6 +12,7 @@
 #include "admin/lookup/find_event.h"
 #include "admin/lookup/former_filters.h"
 #include "admin/lookup/pauses.h"
+#include "admin/lookup/processes.h"
 #include "admin/lookup/row_holder.h"
 #include "admin/lookup/shared_views.h"
 #include "pg/entry.h"
@@ -253,18 +254,6 @@ void Doubt(const FormerFilters& former, const FoundEvent& event, const Delivery&
     (*row)[kReason] = "the route has wanted it since outbox.alter_route() at " + UnixMicrosText(*since) +
                       ", and may have passed it before; outbox.replay() sends it";
   }
-}
-
-// Why nothing goes at all; nothing: a relay worker runs.
-Cell WhyNobodyWorks() {
-  if (CountRelays(ReadWorkerViews()) > 0) {
-    return Cell();
-  }
-  return outbox::pg::Shared() == nullptr     ? "outbox is not in shared_preload_libraries"
-         : RecoveryInProgress()              ? "this server is a standby"
-         : !outbox::pg::settings.enabled     ? "outbox.enabled is off"
-         : outbox::pg::settings.workers == 0 ? "outbox.workers is 0"
-                                             : "no relay worker runs; outbox.process says why";
 }
 
 // The row for an event that was never parked on the route; AddWindows() adds what progress tells of it.

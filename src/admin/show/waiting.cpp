@@ -16,6 +16,7 @@
 #include "admin/lookup/backlog.h"
 #include "admin/lookup/find_event.h"
 #include "admin/lookup/parked_counts.h"
+#include "admin/lookup/processes.h"
 #include "admin/lookup/shared_views.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
@@ -199,6 +200,21 @@ bool EventIsParked(const FoundEvent& event) {
              {Cell(id), UnixMicrosCell(event.created_at)})[0][0] == "t";
 }
 
+// Routes on which it was given up, whatever its lane has passed.
+std::set<int64> RoutesWithout(const FoundEvent& event) {
+  std::string id(outbox::kUuidTextLength, '\0');
+  outbox::FormatUuid(event.id, id.data());
+  std::set<int64> routes;
+  for (const Row& row : RunSql(
+           Access::kLatest,
+           "SELECT route_id FROM outbox_internal.latest_outcome WHERE id = $1::uuid AND created_at = $2::timestamptz "
+           "AND replay = 0 AND outcome IN ('skipped', 'discarded')",
+           {Cell(id), UnixMicrosCell(event.created_at)})) {
+    routes.insert(std::stoll(row[0].value()));
+  }
+  return routes;
+}
+
 // Whether some route takes the event, and none has passed it over, or may have before it wanted it: as status() says.
 bool AnyDelivers(const FoundEvent& event) {
   std::string id(outbox::kUuidTextLength, '\0');
@@ -253,6 +269,18 @@ bool IsRestored(int64 route_id) {
                      [&](const LaneRecord& lane) { return lane.route_id == route_id && lane.restored; });
 }
 
+// What a lane does that has not reached the barrier; one with nothing to do reaches it at once.
+std::string Doing(const OwnedLaneView& view, const std::vector<WorkerView>& workers) {
+  if (strcmp(view.state, "idle") != 0) {
+    return "which is " + std::string(view.state);
+  }
+  const auto worker = std::find_if(workers.begin(), workers.end(),
+                                   [&](const WorkerView& one) { return one.running && one.incarnation == view.owner; });
+  return "whose relay worker" +
+         (worker == workers.end() ? std::string() : ", process " + std::to_string(worker->pid) + ",") +
+         " has not answered";
+}
+
 // Lanes that have not reached the barrier: how many, and the first with what is in its way.
 std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
   const Reached reached;
@@ -266,12 +294,13 @@ std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
                                     {Cell(std::to_string(lane.route_id))});
     const OwnedLaneView* view = FindLaneView(reached.lanes, lane.route_id, lane.lane);
     const std::string apart = TopicsApart(lane);
-    first =
-        "lane " + std::to_string(lane.lane) + " of route \"" + (route.empty() ? "?" : route[0][0].value()) + "\"" +
-        (IsRestored(lane.route_id)         ? ", which came by a dump: outbox.adopt() has it go on here"
-         : view == nullptr || !view->owned ? ", which no relay worker has"
-         : view->trouble.empty()           ? apart.empty() ? ", which is " + std::string(view->state) : apart
-                                 : ": " + std::string(view->trouble.code) + ": " + std::string(view->trouble.message));
+    const Cell nobody = WhyNobodyWorks();
+    first = "lane " + std::to_string(lane.lane) + " of route \"" + (route.empty() ? "?" : route[0][0].value()) + "\"" +
+            (IsRestored(lane.route_id)         ? ", which came by a dump: outbox.adopt() has it go on here"
+             : view == nullptr || !view->owned ? ", which no relay worker has" + (nobody ? ": " + *nobody : "")
+             : view->trouble.empty()           ? apart.empty() ? ", " + Doing(*view, reached.workers) : apart
+                                               : (strcmp(view->state, "paused") == 0 ? ", which is paused: " : ": ") +
+                                           std::string(view->trouble.code) + ": " + std::string(view->trouble.message));
   }
   return behind == 0   ? ""
          : behind == 1 ? "For " + first + "."
@@ -318,7 +347,7 @@ void TellLeft(const std::vector<LaneKey>& lanes, uint64 barrier, bool scheduled)
     left += (left.empty() || more.empty() ? "" : " ") + more;
   }
   Notice("the outbox is not idle within the timeout", left,
-         "outbox.lag and outbox.blocked_key show what is in the way.");
+         "outbox.lag, outbox.blocked_key and outbox.doctor() show what is in the way.");
 }
 
 void TellLeft(const outbox::Uuid& id) {
@@ -335,7 +364,7 @@ void TellLeft(const outbox::Uuid& id) {
             row[1].value_or("?") + (row[2] ? ": " + *row[2] + ": " + row[3].value_or("") : "") + ".";
   }
   Notice("event " + text + " is not delivered within the timeout", left,
-         "outbox.status(id) says what becomes of it, outbox.lag what is in the way.");
+         "outbox.status(id) says what becomes of it, outbox.lag and outbox.doctor() what is in the way.");
 }
 
 }  // namespace
@@ -354,10 +383,12 @@ OUTBOX_FUNCTION(outbox_wait_for) {
   bool parked = false;
   auto check_tables = [&] {
     parked = EventIsParked(event);
+    const std::set<int64> without = RoutesWithout(event);
     waiting.clear();
     for (const LaneRecord& lane : LoadLanes(std::nullopt, Access::kLatest)) {
       // A route that cannot work may want the event: that is unknown until the route is repaired.
-      if ((lane.spec == nullptr || Takes(lane, event)) && !lane.Passed(FactsOf(event))) {
+      if (!without.contains(lane.route_id) && (lane.spec == nullptr || Takes(lane, event)) &&
+          !lane.Passed(FactsOf(event))) {
         waiting.push_back({lane.route_id, lane.lane, std::nullopt});
       }
     }
