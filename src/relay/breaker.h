@@ -151,10 +151,13 @@ class Breaker {
     probe_.Forget(flow);
     second_.Forget(flow);
   }
-  // Another sink, other options: nothing is known of it.
+  // Another sink, other options: it is tried at once. An outage is over when that has an answer, and not before: options
+  // that were wrong may be wrong still.
   void Reset(int64_t now, int64_t wall) {
     if (!closed()) {
-      Close(now, wall);
+      probe_.late = 0;
+      second_.late = 0;
+      BecomeHalfOpen(now, wall);
     }
     backoff_.Reset();
     last_delay_ = 0;

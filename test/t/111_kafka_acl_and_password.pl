@@ -116,8 +116,8 @@ password('tls', $secret{wrong});
 more(1, 'well');
 destination_is('tls', 'config', '_AUTHENTICATION|SASL_AUTHENTICATION_FAILED', 'wrong again');
 my %seen = (log => slurp_file($node->logfile));
-$seen{$_} = sql("SELECT string_agg(v::text, E'\\n') FROM outbox.$_ v")
-  foreach split /\n/, sql(q{SELECT quote_ident(relname) FROM pg_class WHERE relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND relkind IN ('v', 'r', 'p') AND relname <> 'log'});
+$seen{$_} = sql("SELECT string_agg(v::text, E'\\n') FROM $_ v")
+  foreach split /\n/, sql(q{SELECT format('%I.%I', relnamespace::regnamespace, relname) FROM pg_class WHERE relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND relkind IN ('v', 'r', 'p') AND relname <> 'log'});
 $seen{$_} = sql("SELECT string_agg(v::text, E'\\n') FROM $_ v") foreach 'outbox.doctor()', 'pg_stat_activity', 'pg_foreign_server';
 foreach my $pid (relay_pids($node), sink_pids($node))
 {

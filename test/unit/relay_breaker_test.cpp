@@ -445,16 +445,32 @@ TEST_F(BreakerTest, ADestinationThatIsBackIsClosedWithoutTraffic) {
   EXPECT_STREQ(Destination().state, "half-open");
 }
 
-TEST_F(BreakerTest, ANewSinkStartsClosed) {
+// Its options may be as wrong as the last ones: the outage goes on until it has answered.
+TEST_F(BreakerTest, ANewSinkIsTriedAtOnceAndAnOutageGoesOn) {
   server.EmitCommitted("k");
   Turn();
   sink->Fail(0, ErrorClass::kConfig);
   Turn();
   EXPECT_STREQ(Destination().state, "open");
-  engine->SetDestination(kDestination, MakeSinks(), clock.now);
+  const int64_t since = Destination().since_unix;
+  for (const bool wrong : {true, false}) {
+    clock.now += 1'000'000;
+    engine->SetDestination(kDestination, MakeSinks(), clock.now);
+    Turn();
+    EXPECT_STREQ(Destination().state, "half-open");
+    ASSERT_EQ(sink->pending.size(), 1u);
+    EXPECT_EQ(Destination().since_unix, since);
+    if (wrong) {
+      sink->Fail(0, ErrorClass::kConfig);
+      Turn();
+      EXPECT_STREQ(Destination().state, "open");
+      EXPECT_EQ(Destination().since_unix, since);
+    }
+  }
+  sink->Deliver();
   Turn();
   EXPECT_STREQ(Destination().state, "closed");
-  EXPECT_EQ(sink->pending.size(), 1u);
+  EXPECT_NE(Destination().since_unix, since);
 }
 
 // A lane's events are of a topic that takes nothing, the other's are well.
