@@ -151,8 +151,8 @@ class Breaker {
     probe_.Forget(flow);
     second_.Forget(flow);
   }
-  // Another sink, other options: it is tried at once. An outage is over when that has an answer, and not before: options
-  // that were wrong may be wrong still.
+  // Another sink, other options: it is tried at once. An outage is over when that has an answer, and not before:
+  // options that were wrong may be wrong still.
   void Reset(int64_t now, int64_t wall) {
     if (!closed()) {
       probe_.late = 0;
