@@ -11,6 +11,7 @@ use Test::More;
 
 my $node = new_node(conf => "outbox.lone_emit = allow\n");
 my $redis = Outbox::Redis->start(conf => ['appendfsync no']);
+$redis->command('ACL', 'SETUSER', 'default', '-info'); # or it would be asked before what is sent, and that would not be in flight
 redis_route($node, $redis, 'redis', topic => q('all'), lanes => 2);
 sub sql { return $node->safe_psql('postgres', @_) }
 sub came { my ($key) = @_; return scalar grep { /"$key"/ } map { $_->{payload} // () } @{ $redis->entries('all') } }
