@@ -75,14 +75,14 @@ void TellOff(int lanes, const std::string& setting, const char* switch_on, Findi
 void CheckRelays(int running, Findings* findings) {
   const int lanes = CountLanes();
   const int wanted = std::min(lanes, pg::settings.workers);
+  const Processes processes = CountProcesses();
   if (!pg::settings.enabled) {
     TellOff(lanes, "outbox.enabled is off", "ALTER SYSTEM SET outbox.enabled = on; SELECT pg_reload_conf();", findings);
   } else if (pg::settings.workers == 0) {
     TellOff(lanes, "outbox.workers is 0", "ALTER SYSTEM SET outbox.workers = 1; SELECT pg_reload_conf();", findings);
-  } else if (CountProcesses().places == 0) {
-    findings->Problem("workers", FewSlotsText(CountProcesses()), FewSlotsHint(CountProcesses()));
-  } else if (wanted > 0 && !CountProcesses().enough()) {
-    const Processes processes = CountProcesses();
+  } else if (processes.places == 0) {
+    findings->Problem("workers", FewSlotsText(processes), FewSlotsHint(processes));
+  } else if (wanted > 0 && !processes.enough()) {
     findings->Warn("workers",
                    "Keepers and relay workers run in turn, or fewer of them: " + FewSlotsText(processes) +
                        " Events of this database may wait for seconds.",
@@ -294,12 +294,12 @@ void CheckProcesses(Findings* findings) {
   const bool kept = std::any_of(workers.begin(), workers.end(), [](const WorkerView& worker) {
     return worker.database == MyDatabaseId && worker.running && worker.kind == pg::WorkerKind::kKeeper;
   });
+  const Processes processes = CountProcesses();
   if (!kept && !Used()) {
     findings->Ok("keeper", "No keeper is needed before the first route or event.");
-  } else if (!kept && CountProcesses().places == 0) {
-    findings->Problem("keeper", FewSlotsText(CountProcesses()), FewSlotsHint(CountProcesses()));
+  } else if (!kept && processes.places == 0) {
+    findings->Problem("keeper", FewSlotsText(processes), FewSlotsHint(processes));
   } else if (!kept && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0) {
-    const Processes processes = CountProcesses();
     findings->Warn("keeper", "The keepers of all databases run in turn: " + FewSlotsText(processes),
                    FewSlotsHint(processes));
   } else if (!kept && JustBegun()) {
