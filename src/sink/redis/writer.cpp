@@ -353,27 +353,27 @@ bool Writer::AllDone(const Parts& parts, std::span<const ReplyView> answers) {
   return next == answers.size();
 }
 
+Writer::Channel* Writer::Waiting() {
+  return first_.multi == Multi::kQueued ? &first_ : second_.multi == Multi::kQueued ? &second_ : nullptr;
+}
+
 // Of what was written before it the server is sure.
 void Writer::ExecuteNext() {
-  for (Channel* channel : {&first_, &second_}) {
-    if (channel->multi == Multi::kQueued) {
-      Execute(channel);
-      channel->pipeline->Flush();
-    }
+  if (Channel* channel = Waiting()) {
+    Execute(channel);
+    channel->pipeline->Flush();
   }
 }
 
 // Its records wait again, in front: what was executed comes back next, before them.
 void Writer::TakeBackNext() {
-  for (Channel* channel : {&first_, &second_}) {
-    if (channel->multi == Multi::kQueued) {
-      TakeBack(channel);
-      channel->pipeline->SendDiscard([this](const redisReply& reply) {
-        if (IsError(reply)) {
-          reconnect_ = ReplyError(Text(reply));
-        }
-      });
-    }
+  if (Channel* channel = Waiting()) {
+    TakeBack(channel);
+    channel->pipeline->SendDiscard([this](const redisReply& reply) {
+      if (IsError(reply)) {
+        reconnect_ = ReplyError(Text(reply));
+      }
+    });
   }
 }
 
@@ -540,10 +540,8 @@ void Writer::AbortBarred(uint32_t flow) {
 }
 
 void Writer::AbortAll() {
-  for (Channel* channel : {&first_, &second_}) {
-    if (channel->multi == Multi::kQueued) {
-      TakeBack(channel);
-    }
+  if (Channel* channel = Waiting()) {
+    TakeBack(channel);
   }
   for (Part& part : TakeOut(running_ == &second_ ? &second_ : &first_)) {
     // Redis closes the connection behind a command that it cannot take at all: no EXEC is answered then.

@@ -123,6 +123,7 @@ class Writer {
   static void HandleRefused(Channel* channel, size_t command, const redisReply& reply);
   void HandleExec(Channel* channel, const redisReply* refusal, std::span<const ReplyView> answers);
   static bool AllDone(const Parts& parts, std::span<const ReplyView> answers);
+  Channel* Waiting();  // whose transaction waits for the other one's; nullptr: neither
   void ExecuteNext();
   void TakeBackNext();
   void TakeBack(Channel* channel);
