@@ -75,6 +75,12 @@ void FormatUuid(const Uuid& id, char* out) {
   }
 }
 
+std::string UuidText(const Uuid& id) {
+  std::string text(kUuidTextLength, '\0');
+  FormatUuid(id, text.data());
+  return text;
+}
+
 std::optional<Uuid> ParseUuid(std::string_view text) {
   if (text.size() != kUuidTextLength) {
     return std::nullopt;

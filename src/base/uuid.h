@@ -12,6 +12,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace outbox {
@@ -27,6 +28,7 @@ Uuid MakeUuid7(int64_t micros, uint64_t random);
 std::optional<int64_t> Uuid7Micros(const Uuid& id);
 // Writes 36 lower-case characters, no terminator.
 void FormatUuid(const Uuid& id, char* out);
+std::string UuidText(const Uuid& id);
 std::optional<Uuid> ParseUuid(std::string_view text);
 
 }  // namespace outbox

@@ -21,15 +21,9 @@ constexpr const char* kSnapshotBefore =
     " (SELECT t.snapshot FROM outbox_internal.tick t WHERE t.at <= $1::timestamptz ORDER BY t.at DESC LIMIT 1)"
     ") s ORDER BY pg_snapshot_xmax(s.snapshot) DESC LIMIT 1";
 
-std::string TextOf(const Uuid& id) {
-  std::string text(kUuidTextLength, '\0');
-  FormatUuid(id, text.data());
-  return text;
-}
-
 std::vector<FoundEvent> Read(Access access, Plan plan, const Uuid& id, const std::string& condition,
                              const std::vector<Cell>& more = {}) {
-  std::vector<Cell> params = {TextOf(id)};
+  std::vector<Cell> params = {UuidText(id)};
   params.insert(params.end(), more.begin(), more.end());
   std::vector<FoundEvent> events;
   for (Row& row : RunSql(access, (kColumns + condition).c_str(), params, plan)) {

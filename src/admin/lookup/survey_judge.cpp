@@ -93,8 +93,7 @@ std::vector<size_t> SurveyJudge::FindParked() const {
   for (const Candidate& one : candidates_) {
     routes.emplace_back(std::to_string(one.route_id));
     times.push_back(UnixMicrosCell(one.created_at));
-    std::string& id = ids.emplace_back(std::string(kUuidTextLength, '0')).value();
-    FormatUuid(one.id, id.data());
+    ids.emplace_back(UuidText(one.id));
   }
   std::vector<size_t> parked;
   static PlannedQuery query = {

@@ -132,9 +132,7 @@ class Forgetter {
         return;  // committed since; RemoveParked() may have given it up
       }
       for (size_t i = 0; owed != nullptr && i < pending.size(); i++) {
-        std::string id(outbox::kUuidTextLength, '\0');
-        outbox::FormatUuid(event.id, id.data());
-        owed->push_back({*pending[i], event.created_at, std::move(id)});
+        owed->push_back({*pending[i], event.created_at, outbox::UuidText(event.id)});
       }
       found.push_back({event.created_at, event.id, event.table, event.block, event.offset, waits, waits || given_up});
     });

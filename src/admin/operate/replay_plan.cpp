@@ -78,8 +78,7 @@ class Planner {
     }
     ParkedRow row;
     row.route = plan_->to;
-    row.id.resize(kUuidTextLength);
-    FormatUuid(event.id, row.id.data());
+    row.id = UuidText(event.id);
     row.aggregate_type = std::string(event.aggregate_type);
     row.event_type = std::string(event.event_type);
     if (!IsNull(event.aggregate_id)) {

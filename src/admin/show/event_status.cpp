@@ -67,12 +67,6 @@ int64 Number(const Cell& cell) {
   return std::strtoll(cell.value_or("0").c_str(), nullptr, 10);
 }
 
-std::string TextOf(const outbox::Uuid& id) {
-  std::string text(outbox::kUuidTextLength, '\0');
-  outbox::FormatUuid(id, text.data());
-  return text;
-}
-
 // The event itself before its replays; what is parked before what has left.
 std::vector<Trace> LoadTraces(const std::string& id) {
   std::vector<Trace> traces;
@@ -376,7 +370,7 @@ OUTBOX_FUNCTION(outbox_status) {
   }
   outbox::Uuid id;
   outbox::pg::Guard([&] { memcpy(id.data(), PG_GETARG_UUID_P(0)->data, id.size()); });
-  std::string id_text = TextOf(id);
+  std::string id_text = outbox::UuidText(id);
   std::vector<Trace> traces = LoadTraces(id_text);
   std::vector<Pause> pauses = LoadPauses();
   std::vector<LaneRecord> lanes = LoadLanes(std::nullopt);

@@ -54,11 +54,9 @@ std::string Time(int64 unix_micros) {
 }
 
 Row EventRow(const LaneRecord& lane, const Event& event) {
-  char id[kUuidTextLength];
-  FormatUuid(event.id, id);
   return {std::to_string(lane.lane),
           Time(event.created_at),
-          Cell(std::string(id, kUuidTextLength)),
+          Cell(UuidText(event.id)),
           Text(event.aggregate_type),
           Text(event.aggregate_id),
           Text(event.event_type),

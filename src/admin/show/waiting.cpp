@@ -169,8 +169,7 @@ bool StillReached(const std::vector<LaneKey>& lanes, uint64 barrier, CheckTables
 
 FoundEvent EventToWaitFor(const outbox::Uuid& id) {
   std::vector<FoundEvent> events = FindEvents(Access::kLatest, id);
-  std::string text(outbox::kUuidTextLength, '\0');
-  outbox::FormatUuid(id, text.data());
+  const std::string text = outbox::UuidText(id);
   if (events.empty()) {
     throw UserError{ERRCODE_UNDEFINED_OBJECT, "there is no event " + text, "",
                     "An event can be waited for after its transaction has committed and until its day is dropped."};
@@ -191,25 +190,21 @@ namespace {
 
 // Whether the event is parked and not dead.
 bool EventIsParked(const FoundEvent& event) {
-  std::string id(outbox::kUuidTextLength, '\0');
-  outbox::FormatUuid(event.id, id.data());
   return RunSql(
              Access::kLatest,
              "SELECT EXISTS (SELECT FROM outbox_internal.parked WHERE id = $1::uuid AND created_at = $2::timestamptz "
              "AND replay = 0 AND state <> 'dead')",
-             {Cell(id), UnixMicrosCell(event.created_at)})[0][0] == "t";
+             {Cell(outbox::UuidText(event.id)), UnixMicrosCell(event.created_at)})[0][0] == "t";
 }
 
 // Routes on which it was given up, whatever its lane has passed.
 std::set<int64> RoutesWithout(const FoundEvent& event) {
-  std::string id(outbox::kUuidTextLength, '\0');
-  outbox::FormatUuid(event.id, id.data());
   std::set<int64> routes;
   for (const Row& row : RunSql(
            Access::kLatest,
            "SELECT route_id FROM outbox_internal.latest_outcome WHERE id = $1::uuid AND created_at = $2::timestamptz "
            "AND replay = 0 AND outcome IN ('skipped', 'discarded')",
-           {Cell(id), UnixMicrosCell(event.created_at)})) {
+           {Cell(outbox::UuidText(event.id)), UnixMicrosCell(event.created_at)})) {
     routes.insert(std::stoll(row[0].value()));
   }
   return routes;
@@ -217,12 +212,10 @@ std::set<int64> RoutesWithout(const FoundEvent& event) {
 
 // Whether some route takes the event, and none has passed it over, or may have before it wanted it: as status() says.
 bool AnyDelivers(const FoundEvent& event) {
-  std::string id(outbox::kUuidTextLength, '\0');
-  outbox::FormatUuid(event.id, id.data());
   return RunSql(Access::kLatest,
                 "SELECT coalesce(bool_and(s.state NOT IN ('passed over', 'not known', 'not routed')), false) "
                 "FROM outbox.status($1::uuid) s WHERE s.created_at = $2::timestamptz AND coalesce(s.replay, 0) = 0",
-                {Cell(id), UnixMicrosCell(event.created_at)})[0][0] == "t";
+                {Cell(outbox::UuidText(event.id)), UnixMicrosCell(event.created_at)})[0][0] == "t";
 }
 
 // Whether parked events wait; those scheduled for later count only if `scheduled`. Three queries, each with an index of
@@ -351,8 +344,7 @@ void TellLeft(const std::vector<LaneKey>& lanes, uint64 barrier, bool scheduled)
 }
 
 void TellLeft(const outbox::Uuid& id) {
-  std::string text(outbox::kUuidTextLength, '\0');
-  outbox::FormatUuid(id, text.data());
+  const std::string text = outbox::UuidText(id);
   std::string left;
   for (const Row& row : RunSql(
            Access::kLatest,
