@@ -66,7 +66,23 @@ bool Pipeline::awaits() const {
   return transaction.queued < transaction.commands;
 }
 
-Status Pipeline::Pump() {
+Status Pipeline::Begin(int64_t by) {
+  greeted_ = false;
+  return connection_.Begin(by);
+}
+
+Status Pipeline::Advance(const std::function<void()>& greet) {
+  Status moved = Move();
+  if (moved.ok() && !greeted_ && connected()) {
+    greeted_ = true;
+    greet();
+    moved = Move();
+  }
+  Status handled = HandleReplies();
+  return handled.ok() ? moved : handled;
+}
+
+Status Pipeline::Move() {
   Status moved = connection_.Pump(!queueing());
   if (connection_.TakeProgress()) {
     quiet_since_ = MonotonicMicros();

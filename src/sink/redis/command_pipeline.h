@@ -30,7 +30,7 @@ class Pipeline {
   Pipeline(Address address, std::shared_ptr<TlsContext> tls) : connection_(std::move(address), std::move(tls)) {}
 
   // As Connection's.
-  Status Begin(int64_t by) { return connection_.Begin(by); }
+  Status Begin(int64_t by);
   bool connected() const { return connection_.connected(); }
   bool resolving() const { return connection_.resolving(); }
   void Flush() { connection_.Flush(); }
@@ -40,7 +40,7 @@ class Pipeline {
     connection_.AppendWait(wait, !queueing(), waits);
   }
 
-  // Queues a command in Redis' own format. A reply of more than `longest` bytes is an error of HandleReplies().
+  // Queues a command in Redis' own format. A reply of more than `longest` bytes is an error of Advance().
   void Send(std::string_view command, Handler handler, size_t longest = kUsualReply);
   // Commands may also be written into out() directly: first the command, then Expect(). In a transaction, behind MULTI:
   // all of its commands, then Queued() says how many there were; nothing else is sent until one of the next two ends
@@ -50,10 +50,9 @@ class Pipeline {
   void Queued(size_t commands, RefusedHandler refused);
   void SendExec(ExecHandler done);
   void SendDiscard(Handler done);
-  // Moves bytes. After an error there may still be replies to handle; then Drop().
-  Status Pump();
-  // Calls the handlers of the replies that have come. Errors: what came is no reply, or was not asked for.
-  Status HandleReplies();
+  // Moves bytes, calls `greet` once the connection is there, then the handlers of the replies that have come, which may
+  // drop it. Errors: the connection's; what came is no reply, or was not asked for, which says more. Then Drop().
+  Status Advance(const std::function<void()>& greet);
   // Forgets the handlers that wait, too.
   void Drop();
 
@@ -79,6 +78,8 @@ class Pipeline {
     size_t longest = kUsualReply;
     std::unique_ptr<Transaction> transaction = {};
   };
+  Status Move();
+  Status HandleReplies();
   void Await(Awaited awaited);
   void End(std::string_view command, ExecHandler done);
   // A transaction's records are sent, and neither EXEC nor DISCARD.
@@ -90,6 +91,7 @@ class Pipeline {
   void HandleReply(const redisReply& reply);
 
   Connection connection_;
+  bool greeted_ = false;
   std::deque<Awaited> awaited_;
   std::vector<ReplyView> elements_;
   int64_t quiet_since_ = 0;

@@ -99,17 +99,13 @@ class RedisCheckup {
     Note("connection", pipeline_.Begin(by_).error());
     bool greeted = false;
     while (!over_) {
-      Status moved = pipeline_.Pump();
-      if (moved.ok() && !greeted && pipeline_.connected()) {
+      const Status advanced = pipeline_.Advance([&] {
         greeted = true;
         Greet();
-        moved = pipeline_.Pump();
-      }
-      Status handled = pipeline_.HandleReplies();
+      });
       // Before anything has been answered it is the connection: TLS shakes hands with the first bytes.
       const char* check = rows_.empty() ? "connection" : "server";
-      Note(check, handled.error());
-      Note(check, moved.error());
+      Note(check, advanced.error());
       if (greeted && !pipeline_.awaits()) {
         break;
       }

@@ -110,16 +110,10 @@ void RedisSink::Connect() {
 }
 
 void RedisSink::Pump() {
-  Status moved = pipeline_.Pump();
-  if (moved.ok() && state_ == State::kConnecting && pipeline_.connected()) {
-    Greet();
-    moved = pipeline_.Pump();
+  const Status advanced = pipeline_.Advance([this] { Greet(); });
+  if (state_ != State::kWaiting) {  // else a handler has ended the connection
+    Lost(advanced.ok() ? writer_.TakeReconnect() : advanced.error());
   }
-  Status handled = pipeline_.HandleReplies();
-  if (state_ == State::kWaiting) {
-    return;  // one of them has ended the connection
-  }
-  Lost(!handled.ok() ? handled.error() : !moved.ok() ? moved.error() : writer_.TakeReconnect());
 }
 
 // Without it all goes on as before, unless it is the one that owes an answer.

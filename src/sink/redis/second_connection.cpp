@@ -75,21 +75,16 @@ Status SecondConnection::Poll() {
   }
   const bool was_ready = state_ == State::kReady;
   pipeline_.CountPause();
-  Status moved = pipeline_.Pump();
-  if (moved.ok() && state_ == State::kConnecting && pipeline_.connected()) {
-    Greet();
-    moved = pipeline_.Pump();
-  }
-  Status handled = pipeline_.HandleReplies();
+  Status advanced = pipeline_.Advance([this] { Greet(); });
   if (state_ == State::kAway) {
     return {};  // a handler has dropped it
   }
   const bool late = state_ != State::kReady && MonotonicMicros() >= connect_by_;
-  if (moved.ok() && handled.ok() && !refused_ && !late) {
+  if (advanced.ok() && !refused_ && !late) {
     return {};
   }
   Drop();
-  return !was_ready ? Status() : !handled.ok() ? std::move(handled) : std::move(moved);
+  return was_ready ? advanced : Status();
 }
 
 void SecondConnection::Drop() {
