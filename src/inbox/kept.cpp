@@ -62,7 +62,10 @@ Emptied Empty(int number) {
   }
   Relation relation = table_open(oid, NoLock);
   const bool empty = RelationGetNumberOfBlocks(relation) == 0;
-  const bool in_use = relation->rd_refcnt > 1;  // by a cursor of this very session
+  // By a cursor of this very session; or by ids of that day that it has looked at, for its own locks do not stop it.
+  // (An undated id is in the other table, too.)
+  const bool in_use =
+      relation->rd_refcnt > 1 || (number < kDayTables && CheckRelationLockedByMe(relation, RowExclusiveLock, true));
   table_close(relation, NoLock);
   if (empty) {
     return Emptied::kWasEmpty;

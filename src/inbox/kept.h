@@ -2,7 +2,8 @@
 //
 // outbox_internal.inbox_kept has one row, which only goes forward: what is older may have been forgotten, so nobody can
 // say of an id of such a day whether it was handled. A session holds RowExclusiveLock on the table of a day while it
-// compares, and an emptying needs that table alone: an id that was found kept stays so until the transaction ends.
+// compares, and an emptying needs that table alone, and not of its own transaction either: an id that was found kept
+// stays so until the transaction ends.
 //
 // The row is moved and tables are emptied by the callers themselves, in their transactions: no worker and no preload is
 // needed. Such a caller waits for no lock and empties one table at most. It locks none that anybody else needs: the
@@ -25,9 +26,9 @@ int64 TransactionMicros();
 // As committed by now. From a cache, which changes clear.
 Kept CurrentKept();
 
-// What a call does in passing, in next to no time where there is nothing to do. `seen`: the time of an id that was
-// received; days are given up by the smaller of both clocks, the producer's and ours, so that one which has jumped
-// ahead drops nothing.
+// What a call does in passing, when it has marked, in next to no time where there is nothing to do. `seen`: the newest
+// time of the ids that were received; days are given up by the smaller of both clocks, the producer's and ours, so that
+// one which has jumped ahead drops nothing.
 void KeepInPassing(int64 now, int64 seen);
 // The same at once. Returns whether a table was emptied.
 bool Keep(int64 now, int64 seen);

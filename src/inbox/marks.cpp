@@ -112,27 +112,28 @@ bool IsRemembered(int table, Datum consumer, const pg_uuid_t* id) {
   return AsOwner([&] { return Run(Remembered(table), values, true) > 0; });
 }
 
-// Where its mark goes: a table, or -1: it counts as handled. Locks that table against being emptied.
-int FindTable(Datum consumer, const pg_uuid_t* id, int64 now) {
+// Where its mark goes: a table, or -1: it counts as handled. Locks that table against being emptied. `*seen`: the
+// newest time of ids whose marks are kept, so far; 0: of none, for which no day goes.
+int FindTable(Datum consumer, const pg_uuid_t* id, int64 now, int64* seen) {
   int64 micros = 0;
   if (!TimeOfId(id, &micros)) {
-    KeepInPassing(now, now);
+    *seen = Max(*seen, now);
     return kUndatedA;
   }
   const int32 day = days::DayOfMicros(micros);
   const int table = TableOfDay(day);
-  // The lock first: who empties the table has to have it alone, and what he has done is known when it was had.
-  LockRelationOid(TableOid(table), RowExclusiveLock);
-  Kept kept = CurrentKept();
-  if (day >= kept.from + kDayTables) {
+  if (day >= CurrentKept().from + kDayTables) {
     CatchUp(now, day);
-    kept = CurrentKept();
-    if (day >= kept.from + kDayTables) {
-      RefuseAhead(id, day);
-    }
+  }
+  // The lock before the look: who empties the table has to have it alone, and what he has done is known when it was
+  // had.
+  LockRelationOid(TableOid(table), RowExclusiveLock);
+  const Kept kept = CurrentKept();
+  if (day >= kept.from + kDayTables) {
+    RefuseAhead(id, day);
   }
   if (day >= kept.from) {
-    KeepInPassing(now, micros);
+    *seen = Max(*seen, micros);
     return table;
   }
   switch (static_cast<pg::InboxExpired>(pg::settings.inbox.expired)) {
@@ -205,20 +206,26 @@ void MarkRun(int table, Datum consumer, Candidate* run, int count) {
 }  // namespace
 
 bool Receive(Datum consumer, const pg_uuid_t* id) {
-  const int table = FindTable(consumer, id, TransactionMicros());
+  const int64 now = TransactionMicros();
+  int64 seen = 0;
+  const int table = FindTable(consumer, id, now, &seen);
   if (table < 0) {
     return false;
   }
   // Of an undated id: it is new if it is in neither table. It goes into both, so that it is met in one of them for as
   // long as it takes until both were emptied, one and then, a retention later, the other.
-  return AsOwner([&] { return Mark(table, consumer, id) && (table != kUndatedA || Mark(kUndatedB, consumer, id)); });
+  const bool fresh =
+      AsOwner([&] { return Mark(table, consumer, id) && (table != kUndatedA || Mark(kUndatedB, consumer, id)); });
+  KeepInPassing(now, seen);
+  return fresh;
 }
 
 void ReceiveMany(Datum consumer, Candidate* candidates, int count) {
   const int64 now = TransactionMicros();
+  int64 seen = 0;
   for (int i = 0; i < count; i++) {
     // (-1: as good as marked; it forms a run that is passed by.)
-    candidates[i].table = FindTable(consumer, &candidates[i].id, now);
+    candidates[i].table = FindTable(consumer, &candidates[i].id, now, &seen);
     candidates[i].fresh = candidates[i].table >= 0;
   }
   qsort(candidates, count, sizeof(Candidate), CompareByTable);
@@ -236,6 +243,7 @@ void ReceiveMany(Datum consumer, Candidate* candidates, int count) {
       }
     }
   });
+  KeepInPassing(now, seen);
 }
 
 }  // namespace outbox::inbox

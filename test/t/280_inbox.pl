@@ -88,6 +88,21 @@ is(sql(q{SELECT outbox.receive('c', id(0, 201))}), 't', 'rolled back, the upkeep
 $holder->quit;
 $reader->quit;
 
+# --- what a call has found kept stays so: the batch that would have the oldest day emptied has an id of that day first
+days_go_by(1);
+sql(q{SELECT outbox.receive('c', id(4, 5))});
+is(sql(q{SELECT outbox.receive_many('c', ARRAY[id(4, 5), id(0, 900)]) = id(0, 900)}), 't', 'a batch that goes from the oldest day to today: what was handled is not new');
+is(sql(q{SELECT outbox.receive('c', id(4, 5))}), 'f', 'nor later on');
+is(sql(qq{BEGIN; SELECT outbox.receive('c', id(4, 5)); SELECT outbox.receive('c', id(0, 901)); SELECT outbox.receive('c', id(4, 5)); COMMIT}), "f\nt\nf",
+	'nor in a transaction of several calls');
+is(sql('SELECT days FROM kept'), 4, 'the day is left by those who look at it');
+is(sql(q{SELECT outbox.receive('c', id(0, 902))}), 't', 'and goes with a call that does not');
+is(sql('SELECT days FROM kept'), 3, 'as it has to');
+days_go_by(29);
+sql(q{SELECT outbox.receive('c', id(32, 6))});
+is(sql(q{SELECT outbox.receive_many('c', ARRAY[id(32, 6), id(0, 903)]) = id(0, 903)}), 't', 'nor where the same batch has to catch up by weeks');
+is(sql(q{SELECT outbox.receive_many('c', ARRAY[id(0, 903), id(0, 904)]) = id(0, 904)}), 't', 'and what is new is taken, once');
+
 # --- what doctor() says of it: nothing is wrong where nothing is; what cannot be kept up, and what would have events handled twice
 sub doctor { my ($check) = @_; return sql(qq{SELECT string_agg(status || ': ' || detail, E'\n') FROM outbox.doctor() WHERE "check" = '$check'}) }
 sub hint { return sql(q{SELECT hint FROM outbox.doctor() WHERE "check" = 'inbox'}) }
