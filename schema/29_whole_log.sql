@@ -26,6 +26,21 @@ COMMENT ON COLUMN outbox_internal.whole_log.topic IS 'as in outbox_internal.log'
 COMMENT ON COLUMN outbox_internal.whole_log.source IS 'table that the row is in';
 COMMENT ON COLUMN outbox_internal.whole_log.place IS 'where in that table';
 
+-- Its tables, of which there is always one that has no day: who asks for those of the log must not forget it.
+CREATE OR REPLACE VIEW outbox_internal.log_table AS
+  SELECT c.oid AS relation, c.relname AS name,
+         CASE WHEN c.relname OPERATOR(pg_catalog.~) '^log_[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$'
+              THEN pg_catalog.to_date(pg_catalog.right(c.relname, 8), 'YYYYMMDD') END AS day
+  FROM (SELECT i.inhrelid FROM pg_catalog.pg_inherits i
+        WHERE i.inhparent OPERATOR(pg_catalog.=) 'outbox_internal.log'::pg_catalog.regclass
+        UNION ALL SELECT 'outbox_internal.log_spare'::pg_catalog.regclass) t (relation)
+  JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) t.relation;
+REVOKE ALL ON outbox_internal.log_table FROM PUBLIC;
+COMMENT ON VIEW outbox_internal.log_table IS 'the tables that events are in: the day tables and outbox_internal.log_spare';
+COMMENT ON COLUMN outbox_internal.log_table.relation IS 'oid';
+COMMENT ON COLUMN outbox_internal.log_table.name IS 'without its schema, which is outbox_internal';
+COMMENT ON COLUMN outbox_internal.log_table.day IS 'UTC; NULL: outbox_internal.log_spare, or a table whose name is no day';
+
 -- The same rule in C++: log::RowForgotten(). No event that emit() takes looks like that: without a content type it is JSON
 -- and has a byte at least; with one, the content type is not empty.
 CREATE OR REPLACE FUNCTION outbox_internal.forgotten(payload bytea, headers jsonb, content_type text)

@@ -138,12 +138,7 @@ days::DropReport DropExpiredLogTables(int64_t now_micros, int64_t retention_micr
 
 int64_t LogBytes() {
   static Statement bytes = {
-      "SELECT sum(pg_total_relation_size(t.oid))::bigint FROM"
-      " (SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = 'outbox_internal.log'::regclass"
-      " UNION ALL SELECT 'outbox_internal.log_spare'::regclass) t (oid)",
-      0,
-      {},
-      nullptr};
+      "SELECT sum(pg_total_relation_size(relation))::bigint FROM outbox_internal.log_table", 0, {}, nullptr};
   RunStatement(&bytes, nullptr);
   return SPI_processed > 0 ? ResultInt64(0, 0) : 0;
 }

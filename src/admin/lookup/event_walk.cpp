@@ -178,9 +178,7 @@ RouteEvents::Fate RouteEvents::FateOf(const WalkedEvent& event) const {
 std::optional<int64> OldestRetained() {
   std::vector<Row> rows =
       RunSql(Access::kWrite,
-             "SELECT (extract(epoch FROM least((SELECT min(to_date(right(c.relname, 8), 'YYYYMMDD')::timestamp) "
-             "FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid "
-             "WHERE i.inhparent = 'outbox_internal.log'::regclass AND c.relname ~ '^log_[0-9]{8}$'), "
+             "SELECT (extract(epoch FROM least((SELECT min(day)::timestamp FROM outbox_internal.log_table), "
              "(SELECT min(created_at) AT TIME ZONE 'UTC' FROM outbox_internal.log_spare))) * 1000000)::bigint");
   return rows[0][0] ? std::optional<int64>(std::strtoll(rows[0][0]->c_str(), nullptr, 10)) : std::nullopt;
 }

@@ -193,11 +193,9 @@ std::vector<LogDay> LoadLogDays(const LogDaysQuery& query) {
   DayHolders holders;
   const int64 retention = query.retention < 0 ? RetentionMicros() : query.retention;
   std::vector<LogDay> found;
-  for (const Row& row : RunSql(
-           Access::kRead,
-           "SELECT c.relname, pg_total_relation_size(c.oid), pg_relation_size(c.oid) FROM pg_class c WHERE "
-           "c.oid = 'outbox_internal.log_spare'::regclass OR c.oid IN "
-           "(SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = 'outbox_internal.log'::regclass) ORDER BY 1")) {
+  for (const Row& row : RunSql(Access::kRead,
+                               "SELECT g.name, pg_total_relation_size(g.relation), pg_relation_size(g.relation) FROM "
+                               "outbox_internal.log_table g ORDER BY 1")) {
     LogDay day;
     day.table = row[0].value();
     day.bytes = std::stoll(row[1].value_or("0"));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "admin/lookup/try_lock.h"
+#include "days/day_table_ddl.h"
 #include "days/log_table.h"
 #include "pg/schemas.h"
 #include "pg/wall.h"
@@ -24,14 +25,11 @@ namespace {
 
 constexpr int64 kDay = USECS_PER_DAY;
 
-// Days since 1970 from a name like log_20261122; PG_INT32_MIN: another one.
+// Days since 1970; PG_INT32_MIN: its name is no day's.
 int DayOf(Oid oid) {
   const char* name = get_rel_name(oid);
-  int year = 0, month = 0, day = 0;
-  if (name == nullptr || sscanf(name, "log_%4d%2d%2d", &year, &month, &day) != 3) {
-    return PG_INT32_MIN;
-  }
-  return date2j(year, month, day) - UNIX_EPOCH_JDATE;
+  int32 day = PG_INT32_MIN;
+  return name != nullptr && days::DayOfTableName(days::DayTableKind::kLog, name, &day) ? day : PG_INT32_MIN;
 }
 
 // What is remembered of a table while its heap has as many blocks.

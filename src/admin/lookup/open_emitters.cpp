@@ -11,9 +11,8 @@ int64 OpenEmitters() {
       RunSql(Access::kWrite,
              "SELECT count(DISTINCT l.virtualtransaction) FROM pg_locks l JOIN pg_database d ON d.oid = "
              "l.database AND d.datname = current_database() WHERE l.locktype = 'relation' AND l.mode = "
-             "'RowExclusiveLock' AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid() AND (l.relation = "
-             "'outbox_internal.log_spare'::regclass OR l.relation IN (SELECT i.inhrelid FROM pg_inherits i WHERE "
-             "i.inhparent = 'outbox_internal.log'::regclass))")[0];
+             "'RowExclusiveLock' AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid() AND l.relation IN "
+             "(SELECT g.relation FROM outbox_internal.log_table g)")[0];
   return std::strtoll(row[0].value().c_str(), nullptr, 10);
 }
 

@@ -259,11 +259,9 @@ class Forgetter {
     std::vector<std::pair<int64, int64>> days;
     for (const Row& row :
          RunSql(Access::kWrite,
-                "SELECT (extract(epoch FROM to_date(right(c.relname, 8), 'YYYYMMDD')::timestamp) * 1000000)::bigint "
-                "FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = "
-                "'outbox_internal.log'::regclass "
-                "AND c.relname ~ '^log_[0-9]{8}$' UNION SELECT (extract(epoch FROM date_trunc('day', s.created_at AT "
-                "TIME ZONE 'UTC')) * 1000000)::bigint FROM outbox_internal.log_spare s ORDER BY 1")) {
+                "SELECT (extract(epoch FROM d.day::timestamp) * 1000000)::bigint FROM (SELECT g.day FROM "
+                "outbox_internal.log_table g WHERE g.day IS NOT NULL UNION SELECT (s.created_at AT TIME ZONE "
+                "'UTC')::date FROM outbox_internal.log_spare s) d ORDER BY 1")) {
       const int64 start = std::strtoll(row[0].value().c_str(), nullptr, 10);
       days.emplace_back(start, start + USECS_PER_DAY);
     }
@@ -336,17 +334,18 @@ void GiveUpParked(const Cell& times, Forgetter* forgetter, Batches* batches, Cou
   }
 }
 
-// Locks the day's table until the transaction ends. False: it was dropped in time.
-bool LockDay(int32 day) {
-  return Guard([day] {
-    Oid table = outbox::days::FindDayTable(outbox::days::DayTableKind::kLog, day);
-    Relation relation = OidIsValid(table) ? try_table_open(table, RowExclusiveLock) : nullptr;
-    if (relation == nullptr) {
-      return false;
+// Locks the tables that may have events of the day until the transaction ends: its own, if there is one, and the spare
+// one.
+void LockDay(int32 day) {
+  Guard([day] {
+    for (const Oid table :
+         {outbox::days::FindDayTable(outbox::days::DayTableKind::kLog, day), outbox::days::SpareTable()}) {
+      Relation relation = OidIsValid(table) ? try_table_open(table, RowExclusiveLock) : nullptr;
+      if (relation != nullptr) {
+        table_close(relation, NoLock);
+      }
     }
-    table_close(relation, NoLock);
     ForceSyncCommit();
-    return true;
   });
 }
 
@@ -360,12 +359,11 @@ void EraseDay(int64 since, int64 until, bool undelivered, Forgetter* forgetter, 
     batches->Commit();
     OUTBOX_FAULT_POINT("forget.given_up");
   }
-  if (LockDay(outbox::days::DayOfMicros(since))) {
-    const size_t before = counts->erased_at.size();
-    Blank(forgetter->FindRows(since, until, nullptr), *forgetter, counts);
-    if (undelivered && counts->erased_at.size() > before) {
-      outbox::pg::NoteErasure();
-    }
+  LockDay(outbox::days::DayOfMicros(since));
+  const size_t before = counts->erased_at.size();
+  Blank(forgetter->FindRows(since, until, nullptr), *forgetter, counts);
+  if (undelivered && counts->erased_at.size() > before) {
+    outbox::pg::NoteErasure();
   }
   batches->Commit();
   if (given_up.count > 0) {

@@ -44,7 +44,7 @@ constexpr const char* kWriters =
     "WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted "
     "AND l.pid IS DISTINCT FROM pg_backend_pid() AND coalesce(a.backend_type, '') NOT LIKE 'outbox %' "
     "AND (EXISTS (SELECT FROM pg_locks t JOIN pg_database d ON d.oid = t.database AND d.datname = current_database() "
-    "  JOIN pg_inherits i ON i.inhrelid = t.relation AND i.inhparent = 'outbox_internal.log'::regclass "
+    "  JOIN outbox_internal.log_table g ON g.relation = t.relation "
     "  WHERE t.virtualtransaction = l.virtualtransaction AND t.locktype = 'relation' AND t.mode = 'RowExclusiveLock') "
     " OR (a.datname = current_database() AND coalesce(a.state, 'active') NOT LIKE 'idle%' "
     "  AND NOT EXISTS (SELECT FROM pg_locks t WHERE t.pid = l.pid AND NOT t.granted AND (t.locktype IN "

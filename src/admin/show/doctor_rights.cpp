@@ -17,7 +17,8 @@ WITH rights AS (
          x.privilege_type AS privilege,
          CASE WHEN c.relkind = 'S' THEN true
               WHEN c.relkind = 'v' THEN x.privilege_type <> 'SELECT' AND NOT (c.relname IN ('event', 'outboxevent') AND x.privilege_type IN ('INSERT', 'UPDATE', 'DELETE'))
-              ELSE x.privilege_type <> 'SELECT' OR c.relname ~ '^(log|log_[0-9]{8}|parked|foreign_event)$' END
+              ELSE x.privilege_type <> 'SELECT' OR c.relname IN ('log', 'parked', 'foreign_event')
+                   OR c.oid IN (SELECT g.relation FROM outbox_internal.log_table g) END
          OR (c.relkind = 'v' AND c.relnamespace = 'outbox_internal'::regnamespace AND c.relname <> 'waiting')
          OR x.grantee = 0 AS odd
   FROM pg_class c, aclexplode(c.relacl) x
