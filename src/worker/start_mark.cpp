@@ -6,6 +6,8 @@ extern "C" {
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "common/file_perm.h"
 }
 
 namespace outbox::worker {
@@ -17,14 +19,21 @@ constexpr const char* kPrefix = "outbox_start.";
 constexpr long kFirstDelayMs = 2000;
 constexpr long kLongestDelayMs = 5 * 60 * 1000;
 
-// "0000000003 r": crashes in a row; r running, w waiting or ended in order.
+// "0000000003 r 00000000000000654321": crashes in a row; r running, w waiting or ended in order; the file's own inode,
+// by which a copy is known.
 constexpr int kStateAt = 11;
-constexpr int kMarkSize = 13;
+constexpr int kInodeAt = 13;
+constexpr int kMarkSize = 34;
 
 volatile int own_file = -1;
 
 void PathOf(const MarkedProcess& process, char* path) {
   pg_snprintf(path, MAXPGPATH, "%s/%s%u.%d.%d", kDirectory, kPrefix, process.database, process.kind, process.ordinal);
+}
+
+uint64 InodeOf(int file) {
+  struct stat status;
+  return file >= 0 && fstat(file, &status) == 0 ? static_cast<uint64>(status.st_ino) : 0;
 }
 
 // Async-signal-safe.
@@ -57,8 +66,8 @@ void MarkStart(const MarkedProcess& process, int crashes) {
   char path[MAXPGPATH];
   char mark[kMarkSize + 1];
   PathOf(process, path);
-  pg_snprintf(mark, sizeof(mark), "%010d r\n", crashes);
-  int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, S_IRUSR | S_IWUSR);
+  int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, pg_file_create_mode);
+  pg_snprintf(mark, sizeof(mark), "%010d r %020llu\n", crashes, static_cast<unsigned long long>(InodeOf(file)));
   if (file < 0 || write(file, mark, kMarkSize) != kMarkSize) {
     // Without the mark a crash of the process goes unnoticed; but a full disk must not stop the publishing.
     ereport(DEBUG1, (errcode_for_file_access(), errmsg_internal("could not write \"%s\": %m", path)));
@@ -106,11 +115,12 @@ void ReadStartMarks(SeenMark seen, void* context) {
     pg_snprintf(path, sizeof(path), "%s/%s", kDirectory, entry->d_name);
     int file = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t got = file < 0 ? -1 : read(file, mark, kMarkSize);
+    const uint64 inode = InodeOf(file);
     if (file >= 0) {
       close(file);
     }
     MarkedProcess process = {InvalidOid, 0, 0};
-    if (got == kMarkSize &&
+    if (got == kMarkSize && strtoull(mark + kInodeAt, nullptr, 10) == inode &&
         sscanf(entry->d_name + strlen(kPrefix), "%u.%d.%d", &process.database, &process.kind, &process.ordinal) == 3) {
       bool running = mark[kStateAt] == 'r';
       seen(process, atoi(mark) + (running ? 1 : 0), running, context);

@@ -5,7 +5,7 @@
 // row, and whether it is running. The launcher makes it before it starts the process and removes it when the process
 // has lived long enough. A process that ends in any other way than by a crash of its own (exit, or SIGQUIT because
 // another process crashed) says so in its file. So a file that says "running" and belongs to no process means that this
-// process crashed.
+// process crashed. A backup or pg_rewind takes the files of a running server along: a copy is no file of this server.
 //
 // Plain code. No file is synced: a crash of the machine is not a process's fault.
 #pragma once
@@ -38,7 +38,7 @@ void ForgetStart(const MarkedProcess& process);
 void WatchOwnStart(const MarkedProcess& process);
 
 // Calls `seen` for every file there is: crashes in a row with this one; whether the process was running. `context` is
-// passed through. Files that say nothing sensible are removed.
+// passed through. Files that say nothing sensible, and copies, are removed.
 using SeenMark = void (*)(const MarkedProcess& process, int crashes, bool running, void* context);
 void ReadStartMarks(SeenMark seen, void* context);
 
