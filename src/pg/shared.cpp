@@ -179,6 +179,9 @@ DatabaseSlot* FindDatabaseSlot(Oid database, bool create) {
     pg_atomic_write_u64(&unused->barrier_done, 0);
     pg_atomic_write_u64(&unused->maker_started_at, 0);
     pg_atomic_write_u64(&unused->spare_told_at, 0);
+    pg_atomic_write_u64(&unused->emitting_commits, 0);
+    pg_atomic_write_u64(&unused->lone_emits, 0);
+    pg_atomic_write_u64(&unused->lone_emit_at, 0);  // the generations go on: somebody may have kept the last
     found = unused;
   }
   LWLockRelease(shared->lock);

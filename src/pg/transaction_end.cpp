@@ -89,7 +89,7 @@ void OnTransactionEnd(XactEvent event, void*) {
   ClockAtTransactionEnd(event);  // asks for what was emitted
   switch (event) {
     case XACT_EVENT_COMMIT:
-      if (emitted && my_slot != nullptr) {
+      if (emitted && my_slot != nullptr && my_slot->database == MyDatabaseId) {
         OUTBOX_FAULT_POINT("emit.committed");
         pg_atomic_fetch_add_u64(&my_slot->emitting_commits, 1);
         if (lone) {

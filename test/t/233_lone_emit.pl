@@ -30,5 +30,15 @@ is(said("SET outbox.lone_emit = refuse; BEGIN; INSERT INTO orders VALUES (2); $e
 is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.log') - $count, 1, 'what was refused is not in the log');
 is($node->safe_psql('postgres', 'SELECT lone > 0 AND lone < transactions FROM outbox.lone_emit'), 't', 'all are counted');
 like($node->safe_psql('postgres', q{SELECT status || ' ' || detail FROM outbox.doctor() WHERE "check" = 'lone events'}), qr/^warning \d+ of \d+ transactions that emitted changed nothing else/, 'and told by doctor()');
+
+# Another database gets the place in shared memory that a dropped one had, not its figures.
+sub in_database { my ($database, $sql) = @_; return $node->safe_psql($database, $sql) }
+sub create { my ($database) = @_; in_database('postgres', "CREATE DATABASE $database"); in_database($database, 'SET client_min_messages = error; CREATE EXTENSION outbox; ' . $emit); return }
+create('one');
+in_database('one', $emit) foreach 1 .. 5;
+is(in_database('one', 'SELECT lone FROM outbox.lone_emit'), 6, 'figures of one database');
+in_database('postgres', 'DROP DATABASE one');
+create('two');
+is(in_database('two', 'SELECT transactions, lone FROM outbox.lone_emit'), '1|1', 'are not those of the next that takes its place');
 no_server_crashed($node);
 done_testing();
