@@ -41,7 +41,7 @@ int ProcessSlots() {
 }
 
 int MaxWorkerProcessesFor(int processes) {
-  return processes + 1 + settings.reserved_processes;
+  return Max(processes, kFewestSlots) + Max(1 + settings.reserved_processes, ServersOwn());
 }
 
 char* RoomHint(int processes) {
