@@ -3,6 +3,7 @@
 #include "base/fault_point.h"
 #include "days/day_table_ddl.h"
 #include "pg/held_lock.h"
+#include "pg/server_versions.h"
 #include "pg/transaction_end.h"
 
 extern "C" {
@@ -131,7 +132,7 @@ TupleDesc FirstColumns(TupleDesc columns, int count) {
   for (int i = 1; i <= count; i++) {
     TupleDescCopyEntry(first, static_cast<AttrNumber>(i), columns, static_cast<AttrNumber>(i));
   }
-  return first;
+  return pg::FinishColumns(first);
 }
 
 Relation OpenDayTableForEmit(int32 day) {

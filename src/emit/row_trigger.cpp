@@ -7,6 +7,7 @@
 #include "emit/check.h"
 #include "emit/insert.h"
 #include "pg/entry.h"
+#include "pg/server_versions.h"
 #include "pg/statement_settings.h"
 
 extern "C" {
@@ -127,7 +128,7 @@ Datum RowDatum(const TriggerData* trigger, HeapTuple row) {
       TupleDescCopyEntry(shown, ++at, desc, i);
     }
   }
-  return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(shown), values, nulls));
+  return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(pg::FinishColumns(shown)), values, nulls));
 }
 
 void EmitRow(const TriggerData* trigger, HeapTuple row, int key_column, const char* what) {

@@ -18,7 +18,8 @@ constexpr size_t kLongestNumber = 1000;
 constexpr int32_t kMostMembers = 1000;
 constexpr size_t kMostBytes = size_t{16} << 20;
 // Values whose memory stays for the next event.
-constexpr size_t kMostKept = 10'000;
+constexpr size_t kMostKept = 10'000;       // of what was allocated, until the next text
+constexpr size_t kMostTextKept = 1 << 20;  // bytes
 // An object with more members than this finds a name by a table.
 constexpr int32_t kFewMembers = 16;
 
@@ -685,17 +686,17 @@ bool JsonExpander::Expand(std::string_view text, std::string* out) {
   }
   at_ = text.data();
   end_ = at_ + text.size();
-  Forget();
   // A character of four bytes becomes twelve; a number of three (1e9) may become 20 and more.
   written_.reserve(8 * text.size() + 32);
   // What stands behind the object is not looked at.
   const int32_t document = Value(0);
   int32_t type = kNothing;
-  if (document == kNothing || !TypeOf(document, &type) || !Write(document, type)) {
-    return false;
+  const bool expanded = document != kNothing && TypeOf(document, &type) && Write(document, type);
+  if (expanded) {
+    out->append(result_);
   }
-  out->append(result_);
-  return true;
+  Forget();
+  return expanded;
 }
 
 void JsonExpander::Forget() {
@@ -703,7 +704,8 @@ void JsonExpander::Forget() {
   types_.clear();
   written_.clear();
   result_.clear();
-  if (values_.capacity() > kMostKept || types_.capacity() > kMostKept) {
+  if (values_.capacity() > kMostKept || types_.capacity() > kMostKept || written_.capacity() > kMostTextKept ||
+      result_.capacity() > kMostTextKept) {
     values_ = {};
     types_ = {};
     written_ = {};

@@ -61,7 +61,7 @@ uint64 DeleteMarks(int first, int last, const char* condition, int arguments, Oi
 }
 
 int64 UnixMicros(TimestampTz time) {
-  return TIMESTAMP_IS_NOBEGIN(time) ? 0 : TIMESTAMP_IS_NOEND(time) ? PG_INT64_MAX : time + kPgEpochMicros;
+  return TIMESTAMP_IS_NOBEGIN(time) ? 0 : SaturatedUnixMicros(time);
 }
 
 }  // namespace

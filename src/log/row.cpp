@@ -36,11 +36,10 @@ std::string_view Text(const char* stored) {
 
 }  // namespace
 
-// Saturates: the last times that timestamptz can say are beyond 64 bits of Unix microseconds.
 int64 DeliverAt(const char* stored) {
   TimestampTz value = 0;
   memcpy(&value, stored, sizeof(value));
-  return value > PG_INT64_MAX - kPgEpochMicros ? PG_INT64_MAX : value + kPgEpochMicros;
+  return SaturatedUnixMicros(value);
 }
 
 bool ViewRow(HeapTupleHeader tuple, RowView* row) {

@@ -75,3 +75,9 @@ extern "C" {
 // Microseconds between the Unix epoch (1970) and Postgres' own (2000).
 inline constexpr int64 kPgEpochMicros =
     static_cast<int64>(POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * SECS_PER_DAY * USECS_PER_SEC;
+
+// Unix microseconds of whatever time somebody gave. Saturates: the last times that timestamptz can say, and infinity,
+// are beyond 64 bits of them.
+inline int64 SaturatedUnixMicros(TimestampTz time) {
+  return time > PG_INT64_MAX - kPgEpochMicros ? PG_INT64_MAX : time + kPgEpochMicros;
+}

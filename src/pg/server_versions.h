@@ -29,6 +29,14 @@ inline TupleTableSlot* MakeSlot(TupleDesc columns, const TupleTableSlotOps* oper
 #endif
 }
 
+// Columns that were put together one by one, before anything else is done with them.
+inline TupleDesc FinishColumns(TupleDesc columns) {
+#if PG_VERSION_NUM >= 190000
+  TupleDescFinalize(columns);
+#endif
+  return columns;
+}
+
 // A value of jsonb that is put together part by part. In the current memory context.
 class JsonbParts {
  public:

@@ -39,6 +39,7 @@ void Rebuild(const WaitDescriptor* descriptors, int count) {
     FreeWaitEventSet(wait_set);
     wait_set = nullptr;
   }
+  known_count = -1;  // until it is whole: what is in it when an error is raised is freed by the next call
   if (count > known_room) {
     int room = Max(count, 2 * known_room);
     Known* larger = static_cast<Known*>(MemoryContextAlloc(TopMemoryContext, room * sizeof(Known)));
@@ -49,18 +50,17 @@ void Rebuild(const WaitDescriptor* descriptors, int count) {
     known_room = room;
   }
 #if PG_VERSION_NUM >= 170000
-  WaitEventSet* fresh = CreateWaitEventSet(nullptr, count + 2);
+  wait_set = CreateWaitEventSet(nullptr, count + 2);
 #else
-  WaitEventSet* fresh = CreateWaitEventSet(TopMemoryContext, count + 2);
+  wait_set = CreateWaitEventSet(TopMemoryContext, count + 2);
 #endif
-  AddWaitEventToSet(fresh, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, nullptr);
-  AddWaitEventToSet(fresh, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, nullptr, nullptr);
+  AddWaitEventToSet(wait_set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, nullptr);
+  AddWaitEventToSet(wait_set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, nullptr, nullptr);
   for (int i = 0; i < count; i++) {
-    AddWaitEventToSet(fresh, descriptors[i].events, descriptors[i].fd, nullptr, nullptr);
+    AddWaitEventToSet(wait_set, descriptors[i].events, descriptors[i].fd, nullptr, nullptr);
     known[i] = {descriptors[i], InodeOf(descriptors[i].fd)};
   }
   known_count = count;
-  wait_set = fresh;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "admin/commands/database_bar.h"
 
+#include "base/monotonic.h"
 #include "pg/rights.h"
 #include "pg/wait.h"
 #include "pg/worker_slot.h"
@@ -118,16 +119,16 @@ void WaitUntilWorkersAreGone(Oid database) {
   if (wait_event == 0) {
     wait_event = pg::WaitEventFor("OutboxStopWorkers");
   }
-  TimestampTz start = GetCurrentTimestamp();
+  const int64 start = MonotonicMicros();
   bool terminated = false;
   pg::AskWorkersToStop(database);
   while (pg::CountWorkers(database) > 0) {
-    TimestampTz now = GetCurrentTimestamp();
-    if (!terminated && TimestampDifferenceExceeds(start, now, kAskMs)) {
+    const int64 waited_ms = (MonotonicMicros() - start) / 1000;
+    if (!terminated && waited_ms >= kAskMs) {
       pg::TerminateWorkers(database);
       terminated = true;
     }
-    if (TimestampDifferenceExceeds(start, now, kAskMs + kTerminateMs)) {
+    if (waited_ms >= kAskMs + kTerminateMs) {
       return;  // the command fails by itself and lists the sessions still connected
     }
     pg::WaitForLatch(10, wait_event);

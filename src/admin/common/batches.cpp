@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/monotonic.h"
 #include "pg/wait.h"
 
 extern "C" {
@@ -24,7 +25,7 @@ bool MayCommit(FunctionCallInfo fcinfo) {
 }  // namespace
 
 Batches::Batches(FunctionCallInfo fcinfo, const char* procedure, bool may_commit)
-    : fcinfo_(fcinfo), started_(GetCurrentTimestamp()) {
+    : fcinfo_(fcinfo), started_(GetCurrentTimestamp()), begun_(MonotonicMicros()) {
   if (may_commit && !MayCommit(fcinfo)) {
     throw pg::UserError{ERRCODE_ACTIVE_SQL_TRANSACTION,
                         std::string(procedure) + " cannot run inside a transaction block",
@@ -52,17 +53,17 @@ void Batches::Commit() {
 }
 
 void Batches::Throttle(int64 done, double per_second) {
-  WaitUntil(started_ + static_cast<int64>(static_cast<double>(done) / per_second * USECS_PER_SEC));
+  WaitUntil(begun_ + static_cast<int64>(static_cast<double>(done) / per_second * USECS_PER_SEC));
 }
 
 void Batches::GiveWay() {
-  WaitUntil(GetCurrentTimestamp() + kGiveWayMicros);
+  WaitUntil(MonotonicMicros() + kGiveWayMicros);
 }
 
-void Batches::WaitUntil(TimestampTz until) {
+void Batches::WaitUntil(int64 until) {
   pg::Guard([&] {
     uint32 wait_event = pg::WaitEventFor("OutboxThrottle");
-    for (int64 left = until - GetCurrentTimestamp(); left > 0; left = until - GetCurrentTimestamp()) {
+    for (int64 left = until - MonotonicMicros(); left > 0; left = until - MonotonicMicros()) {
       pg::WaitForLatch(static_cast<long>((std::min(left, kLongestNapMicros) + 999) / 1000), wait_event);
       CHECK_FOR_INTERRUPTS();
     }

@@ -16,21 +16,22 @@ class Batches {
  public:
   // `may_commit` false: nothing will be committed (a dry run), and it may run anywhere.
   Batches(FunctionCallInfo fcinfo, const char* procedure, bool may_commit);
+  TimestampTz started() const { return started_; }
   void Commit();
   // Waits so that no more than `done` events at `per_second` have passed since the start. Interruptible.
   void Throttle(int64 done, double per_second);
   // Call after Commit(): gives the keeper, which tries ten times a second, a chance at what a batch locks.
   // Interruptible.
   void GiveWay();
-  TimestampTz started() const { return started_; }
   // The INOUT arguments, in their types' input form. Call it last.
   Datum Result(const Row& row);
 
  private:
-  static void WaitUntil(TimestampTz until);
+  static void WaitUntil(int64 until);
 
   FunctionCallInfo fcinfo_;
-  TimestampTz started_;
+  const TimestampTz started_;
+  const int64 begun_;  // monotonic microseconds
 };
 
 }  // namespace outbox::admin

@@ -24,7 +24,8 @@ int64 KeepArgument(FunctionCallInfo fcinfo, int number) {
   const Cell text = TextArgument(fcinfo, number);
   const Row row =
       RunSql(Access::kRead,
-             "SELECT least(extract(epoch FROM $1::interval), 1e9)::bigint, $1::interval >= '0'::interval", {text})[0];
+             "SELECT greatest(least(extract(epoch FROM $1::interval), 1e9), -1)::bigint, $1::interval >= '0'::interval",
+             {text})[0];
   if (row[1] != "t") {
     throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "keep must not be negative", "It is " + text.value() + ".",
                     "It takes the place of outbox.retention, such as keep => '1 day'."};

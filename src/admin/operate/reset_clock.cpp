@@ -9,6 +9,7 @@
 #include "admin/lookup/backlog.h"
 #include "admin/lookup/shared_views.h"
 #include "base/fault_point.h"
+#include "base/monotonic.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/schemas.h"
@@ -101,12 +102,12 @@ void Nap() {
 
 // Takes hold of the clock, and returns with it held and no obstacle left.
 void HoldWhenQuiet(int64 now, bool force) {
-  const TimestampTz end = GetCurrentTimestamp() + kWaitMicros - OUTBOX_FAULT_VALUE("reset.sooner");
+  const int64 end = outbox::MonotonicMicros() + kWaitMicros - OUTBOX_FAULT_VALUE("reset.sooner");
   for (;;) {
     Guard([] { outbox::pg::HoldClock(); });
-    const TimestampTz release_at = GetCurrentTimestamp() + kHoldMicros;
+    const int64 release_at = outbox::MonotonicMicros() + kHoldMicros;
     Obstacle obstacle = FindObstacle(now, force);
-    while (!obstacle.text.empty() && GetCurrentTimestamp() < release_at) {
+    while (!obstacle.text.empty() && outbox::MonotonicMicros() < release_at) {
       Nap();
       obstacle = FindObstacle(now, force);
     }
@@ -114,7 +115,7 @@ void HoldWhenQuiet(int64 now, bool force) {
       return;
     }
     Guard([] { outbox::pg::ReleaseClock(); });
-    if (GetCurrentTimestamp() >= end) {
+    if (outbox::MonotonicMicros() >= end) {
       throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot put the clock of events back now",
                       obstacle.text,
                       obstacle.writer ? "End it, and try again."

@@ -18,6 +18,7 @@
 #include "admin/lookup/parked_counts.h"
 #include "admin/lookup/processes.h"
 #include "admin/lookup/shared_views.h"
+#include "base/monotonic.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/wait.h"
@@ -111,13 +112,14 @@ void Sleep(int64 milliseconds) {
   });
 }
 
-// Calls `check_tables` at once and a few times a second, `done` far more often, until that is true.
+// Calls `check_tables` at once and a few times a second, `done` far more often, until that is true. `end`, here and
+// below: monotonic microseconds.
 template <typename CheckTables, typename Done>
-bool WaitUntil(TimestampTz end, CheckTables&& check_tables, Done&& done) {
-  TimestampTz next_check = 0;
+bool WaitUntil(int64 end, CheckTables&& check_tables, Done&& done) {
+  int64 next_check = 0;
   int64 slice = 2000;
   for (;;) {
-    TimestampTz now = GetCurrentTimestamp();
+    const int64 now = outbox::MonotonicMicros();
     if (now >= next_check) {
       check_tables();
       next_check = now + kTableCheckMicros;
@@ -141,10 +143,10 @@ constexpr int64 kSettleScanLimit = 10000;
 // Calls `saved` until it returns true, for the rest of the time until `end`, but at least one second and at most ten:
 // even where progress cannot be saved the events have arrived.
 template <typename Saved>
-void Settle(TimestampTz end, Saved&& saved) {
-  const TimestampTz now = GetCurrentTimestamp();
-  end = std::clamp<TimestampTz>(end, now + kShortestSettle, now + kLongestSettle);
-  for (int64 slice_ms = 2; !saved() && GetCurrentTimestamp() < end; slice_ms = std::min<int64>(slice_ms * 2, 50)) {
+void Settle(int64 end, Saved&& saved) {
+  const int64 now = outbox::MonotonicMicros();
+  end = std::clamp<int64>(end, now + kShortestSettle, now + kLongestSettle);
+  for (int64 slice_ms = 2; !saved() && outbox::MonotonicMicros() < end; slice_ms = std::min<int64>(slice_ms * 2, 50)) {
     Sleep(slice_ms);
   }
 }
@@ -365,7 +367,7 @@ OUTBOX_FUNCTION(outbox_wait_for) {
   if (PG_ARGISNULL(0)) {
     throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "id must not be null", "", "emit() returns the id of its event."};
   }
-  const TimestampTz end = GetCurrentTimestamp() + TimeoutMicros(fcinfo, 1);
+  const int64 end = outbox::MonotonicMicros() + TimeoutMicros(fcinfo, 1);
   outbox::Uuid id;
   Guard([&] { memcpy(id.data(), PG_GETARG_UUID_P(0)->data, id.size()); });
   RequirePreload();
@@ -414,14 +416,14 @@ class EmptyLanes {
  public:
   // `delayed`: what is not due counts as left, too.
   EmptyLanes(const outbox::Snapshot& asked, bool delayed)
-      : asked_(asked), delayed_(delayed), next_(GetCurrentTimestamp() + kTableCheckMicros) {}
+      : asked_(asked), delayed_(delayed), next_(outbox::MonotonicMicros() + kTableCheckMicros) {}
 
   // Takes those out of `waiting` that were found empty, now or before.
   void Remove(std::vector<LaneKey>* waiting, uint64 barrier) {
-    const TimestampTz begun = GetCurrentTimestamp();
+    const int64 begun = outbox::MonotonicMicros();
     if (begun >= next_ && !AllReached(*waiting, barrier)) {
       Find(*waiting, barrier);
-      next_ = begun + std::max<int64>(kTableCheckMicros, 10 * (GetCurrentTimestamp() - begun));
+      next_ = begun + std::max<int64>(kTableCheckMicros, 10 * (outbox::MonotonicMicros() - begun));
     }
     std::erase_if(*waiting, [this](const LaneKey& lane) { return empty_.contains({lane.route_id, lane.lane}); });
   }
@@ -449,14 +451,14 @@ class EmptyLanes {
 
   const outbox::Snapshot& asked_;
   const bool delayed_;
-  TimestampTz next_;
+  int64 next_;
   std::set<std::pair<int64, int>> empty_;  // route and lane, as of the last count
 };
 
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_wait_until_idle) {
-  const TimestampTz end = GetCurrentTimestamp() + TimeoutMicros(fcinfo, 0);
+  const int64 end = outbox::MonotonicMicros() + TimeoutMicros(fcinfo, 0);
   bool delayed = false;
   if (PG_NARGS() > 1) {  // 0.1 has no such argument
     if (PG_ARGISNULL(1)) {
@@ -486,12 +488,12 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
     // A lane writes down within a quarter of a second that it has delivered something, and far later that it passed
     // what it does not want: where so much of that lies behind its position that it is not counted through, a second is
     // enough.
-    const TimestampTz enough = GetCurrentTimestamp() + kShortestSettle;
+    const int64 enough = outbox::MonotonicMicros() + kShortestSettle;
     Settle(end, [&] {
       for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kLatest))) {
         for (const LaneBacklog& backlog : CountBacklog(
                  route, {.limit = kSettleScanLimit, .only = &asked, .due_by = DueBy(delayed), .parked = true})) {
-          if (backlog.pending > 0 || (backlog.capped && GetCurrentTimestamp() < enough)) {
+          if (backlog.pending > 0 || (backlog.capped && outbox::MonotonicMicros() < enough)) {
             return false;
           }
         }
