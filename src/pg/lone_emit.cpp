@@ -24,11 +24,12 @@ namespace outbox::pg {
 namespace {
 
 // Emitting writes there, and what is kept out of line follows its table. The mark of what was received is a change that
-// an event may tell of.
+// an event may tell of; what adopt() emits it takes out of the table in which it lay.
 bool IsOfOutbox(Oid relation) {
   const Oid schema = get_rel_namespace(relation);
   const char* name = IsOurSchema(schema) ? get_rel_name(relation) : nullptr;
-  return schema == PG_TOAST_NAMESPACE || (name != nullptr && strncmp(name, "inbox", strlen("inbox")) != 0);
+  return schema == PG_TOAST_NAMESPACE ||
+         (name != nullptr && strncmp(name, "inbox", strlen("inbox")) != 0 && strcmp(name, "foreign_event") != 0);
 }
 
 // Whether what the transaction keeps is rows of the outbox and nothing else.

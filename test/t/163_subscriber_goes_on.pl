@@ -70,9 +70,9 @@ is($subscriber->safe_psql('postgres', q{SELECT bool_and(subscribed) FROM outbox_
 $subscriber->safe_psql('postgres', 'DROP SUBSCRIPTION everything');
 redis_route($subscriber, $redis, 'redis', topic => q('subscriber')) if $subscriber->safe_psql('postgres', q{SELECT count(*) FROM pg_foreign_server}) eq '0';
 $subscriber->safe_psql('postgres', q{SELECT outbox.create_route('redis', server => 'redis', topic => 'subscriber')}) if $subscriber->safe_psql('postgres', q{SELECT count(*) FROM outbox.route}) eq '0';
-cmp_ok($subscriber->safe_psql('postgres', 'SELECT outbox.adopt()'), '>=', 9, 'adopted, it sends what came');
+cmp_ok($subscriber->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.foreign_event'), '>', 9, 'some came twice, as the log was copied anew');
+is($subscriber->safe_psql('postgres', 'SELECT outbox.adopt()'), 9, 'adopted, each is sent once');
 ok(wait_idle($subscriber), 'and works');
-my %ids = map { $_->{id} => 1 } @{ $redis->entries('subscriber') };
-is(join(' ', sort keys %ids), join(' ', sort map { $_->{id} } @{ $redis->entries('publisher') }), 'under the same ids');
+is(join(' ', sort map { $_->{id} } @{ $redis->entries('subscriber') }), join(' ', sort map { $_->{id} } @{ $redis->entries('publisher') }), 'under the same ids');
 no_server_crashed($_) foreach $publisher, $subscriber;
 done_testing();

@@ -31,6 +31,13 @@ is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.log') - $c
 is($node->safe_psql('postgres', 'SELECT lone > 0 AND lone < transactions FROM outbox.lone_emit'), 't', 'all are counted');
 like($node->safe_psql('postgres', q{SELECT status || ' ' || detail FROM outbox.doctor() WHERE "check" = 'lone events'}), qr/^warning \d+ of \d+ transactions that emitted changed nothing else/, 'and told by doctor()');
 
+# What is adopted was emitted elsewhere.
+$node->safe_psql('postgres', 'CREATE TEMP TABLE few AS SELECT * FROM outbox_internal.log LIMIT 2; INSERT INTO outbox_internal.log SELECT * FROM few');
+my $before = $node->safe_psql('postgres', 'SELECT lone FROM outbox.lone_emit');
+is(said('SET outbox.lone_emit = refuse; SELECT outbox.adopt()'), '', 'adopt() is not refused');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.foreign_event'), 0, 'and has done its work');
+is($node->safe_psql('postgres', 'SELECT lone FROM outbox.lone_emit'), $before, 'which is not counted');
+
 # Another database gets the place in shared memory that a dropped one had, not its figures.
 sub in_database { my ($database, $sql) = @_; return $node->safe_psql($database, $sql) }
 sub create { my ($database) = @_; in_database('postgres', "CREATE DATABASE $database"); in_database($database, 'SET client_min_messages = error; CREATE EXTENSION outbox; ' . $emit); return }

@@ -112,12 +112,14 @@ void EmitRow(HeapTuple row, TupleDesc columns) {
   emit::InsertEvent(&event);
 }
 
-// Under their own ids and in their own order. They were approved when they were first emitted; rows that cannot have
-// been are left where they are.
+// Under their own ids and in their own order, each once: a subscription that is refreshed may bring a table anew. They
+// were approved when they were first emitted; rows that cannot have been are left where they are.
 int64 EmitForeignEvents() {
   SPIPlanPtr plan = SPI_prepare(
-      "SELECT id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, deliver_at "
-      "FROM outbox_internal.emitted_again ORDER BY created_at, received_at, id",
+      "SELECT id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, deliver_at, "
+      "coalesce(id = lag(id) OVER w AND created_at = lag(created_at) OVER w, false) "
+      "FROM outbox_internal.emitted_again WINDOW w AS (ORDER BY created_at, id, received_at) "
+      "ORDER BY created_at, id, received_at",
       0, nullptr);
   // Not read-only: with a snapshot of its own, taken under the lock, so that it sees all that the DELETE below does.
   Portal portal = SPI_cursor_open(nullptr, plan, nullptr, nullptr, false);
@@ -130,8 +132,11 @@ int64 EmitForeignEvents() {
     }
     MemoryContext outer = MemoryContextSwitchTo(batch);
     for (uint64 i = 0; i < SPI_processed; i++) {
-      EmitRow(SPI_tuptable->vals[i], SPI_tuptable->tupdesc);
-      count++;
+      bool null = false;
+      if (!DatumGetBool(Column(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 10, &null))) {
+        EmitRow(SPI_tuptable->vals[i], SPI_tuptable->tupdesc);
+        count++;
+      }
     }
     MemoryContextSwitchTo(outer);
     MemoryContextReset(batch);

@@ -87,7 +87,7 @@ void CheckSubscriptions(Findings* findings) {
       RunSql(Access::kRead,
              "SELECT 'outbox_internal.' || k.kind || to_char(d, '_YYYYMMDD') FROM generate_series(0, 1) n, "
              "LATERAL (SELECT (now() AT TIME ZONE 'UTC')::date + n) t (d), "
-             "unnest('{log,progress,tick,outcome}'::text[]) k (kind) "
+             "unnest('{log,progress,tick,outcome,emit_key}'::text[]) k (kind) "
              "WHERE to_regclass('outbox_internal.' || k.kind || to_char(d, '_YYYYMMDD')) IS NULL ORDER BY d, 1");
   if (!missing.empty()) {
     findings->Problem("subscriptions",
