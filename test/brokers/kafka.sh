@@ -27,7 +27,7 @@ set -u
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 use_cache kafka "${OUTBOX_KAFKA_JARS:-}" "$(cksum <"$HERE/pom.xml" | cut -d' ' -f1)" # changes with the pom
 
-CLUSTER=b3V0Ym94LXRlc3Qta2Fma2
+CLUSTER=${OUTBOX_KAFKA_CLUSTER:-b3V0Ym94LXRlc3Qta2Fma2} # its id
 
 fetch() { fill_cache "Apache Kafka" "54 MB" fetch_jars pom.xml; }
 

@@ -66,10 +66,18 @@ void KafkaSink::Poll(std::vector<Result>* results) {
   more_ = false;
   producers_.ForEach([this](Producer* each) {
     ServeEvents(each, now_);
+    const size_t before = answers_.size();
     each->metadata()->Take(&answers_);
+    for (size_t i = before; i < answers_.size(); ++i) {
+      Meet(each, answers_[i], now_);
+    }
+    ServeKept(each, now_);
+    each->AskWho(now_);
   });
   for (const TopicAnswer& answer : answers_) {
-    ClusterAnswered(answer);
+    if (!answer.who) {
+      ClusterAnswered(answer);
+    }
   }
   answers_.clear();
   Advance(now_);
@@ -89,6 +97,7 @@ void KafkaSink::AppendWaits(std::vector<WaitSpec>* waits) {
   if (more_) {
     earlier(0);
   }
+  producers_.ForEach([&](const Producer* each) { earlier(each->ask_who_at()); });
   if (!producers_.running()) {
     earlier(producers_.deadline());
   } else {
@@ -153,6 +162,26 @@ void KafkaSink::Advance(int64_t now) {
     FindStalled(now);
     EndCareful();
   }
+}
+
+// Another cluster gives its producers numbers that this one's producers may have, and acknowledges a record that has a
+// number and a place in the order of another producer's as one that it had already. So nothing that a producer was told
+// since it was connected there counts, and others begin, with numbers of that cluster.
+void KafkaSink::Meet(Producer* producer, const TopicAnswer& answer, int64_t now) {
+  if (answer.who) {
+    producer->WhoAnswered(answer.answered ? now : now + kSecond);
+  }
+  if (!answer.answered) {
+    return;
+  }
+  const bool another = !cluster_.empty() && !answer.cluster.empty() && answer.cluster != cluster_;
+  cluster_ = answer.cluster.empty() ? cluster_ : answer.cluster;
+  if (!another) {
+    producer->Met(answer.connections);
+    return;
+  }
+  producers_.ForEach([](Producer* each) { each->Distrust(); });
+  producers_.End(now);
 }
 
 void KafkaSink::RetireProducers(int64_t now) {

@@ -98,9 +98,10 @@ class KafkaSink : public Sink {
 
   // reports.cpp: events of the library.
   void ServeEvents(Producer* producer, int64_t now);
-  void Reports(rd_kafka_event_t* event, int64_t now);
+  void Reports(rd_kafka_event_t* event, bool trusted, int64_t now);
+  void ServeKept(Producer* producer, int64_t now);
   ErrorClass Classify(Topic* topic, int32_t partition, const ErrorRule& rule);
-  void ReadReport(rd_kafka_event_t* event, const rd_kafka_message_t* message, Report* report);
+  void ReadReport(rd_kafka_event_t* event, const rd_kafka_message_t* message, bool trusted, Report* report);
   void Acknowledged(const Report& report, Partition* partition, int64_t now);
   void ReleaseNext(Topic* topic, Partition* partition);
   void Failed(const Report& report, int64_t now);
@@ -113,6 +114,7 @@ class KafkaSink : public Sink {
   Producer* ProducerOf(Topic* topic);
   void EndCareful();
   void Advance(int64_t now);
+  void Meet(Producer* producer, const TopicAnswer& answer, int64_t now);
   void RetireProducers(int64_t now);
   void StartProducer(int64_t now);
 
@@ -137,6 +139,8 @@ class KafkaSink : public Sink {
   TopicTable topics_;
   StalledSearch stalled_;
   int64_t limits_at_ = -1;  // when limits of topics are to be asked for; -1: none are wanted
+
+  std::string cluster_;  // the id of that which answers; "": not known yet, or it has none
 
   uint64_t next_seq_ = 0;  // after the last record submitted
   uint32_t in_library_ = 0;

@@ -3,7 +3,9 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <system_error>
+#include <utility>
 
 #include "sink/kafka/producer.h"
 #include "sink/kafka/signals_blocked.h"
@@ -31,7 +33,7 @@ void MetadataThread::Ask(const Question& question) {
   }
   const std::lock_guard lock(mutex_);
   if (!thread_.joinable()) {
-    answers_.push_back({question.link});
+    answers_.push_back({.link = question.link, .who = question.who});
     static_cast<void>(eventfd_write(event_fd_, 1));
     return;
   }
@@ -41,7 +43,7 @@ void MetadataThread::Ask(const Question& question) {
 
 void MetadataThread::Take(std::vector<TopicAnswer>* answers) {
   const std::lock_guard lock(mutex_);
-  answers->insert(answers->end(), answers_.begin(), answers_.end());
+  answers->insert(answers->end(), std::make_move_iterator(answers_.begin()), std::make_move_iterator(answers_.end()));
   answers_.clear();
 }
 
@@ -60,13 +62,14 @@ void MetadataThread::Run() {
     const Question question = asked_.front();
     asked_.pop_front();
     lock.unlock();
-    const TopicAnswer answer = Look(question);
+    TopicAnswer answer = Look(question);
+    const bool answered = answer.answered;
     lock.lock();
-    answers_.push_back(answer);
-    if (!answer.answered) {  // nor would the others be, one timeout after the other
+    answers_.push_back(std::move(answer));
+    if (!answered) {  // nor would the others be, one timeout after the other
       std::erase_if(asked_, [this](const Question& other) {
         if (other.link != nullptr) {
-          answers_.push_back({other.link});
+          answers_.push_back({.link = other.link});
         }
         return other.link != nullptr;
       });
@@ -78,12 +81,16 @@ void MetadataThread::Run() {
 }
 
 TopicAnswer MetadataThread::Look(const Question& question) const {
-  TopicAnswer answer{question.link};
+  TopicAnswer answer{.link = question.link, .who = question.who, .connections = connections_->begun()};
   const rd_kafka_metadata_t* metadata = nullptr;
   if (rd_kafka_metadata(handle_, 0, question.topic, &metadata, question.timeout_ms) != RD_KAFKA_RESP_ERR_NO_ERROR) {
     return answer;
   }
   answer.answered = true;
+  if (char* cluster = rd_kafka_clusterid(handle_, 0); cluster != nullptr) {  // as of this answer, or a later one
+    answer.cluster = cluster;
+    rd_kafka_mem_free(handle_, cluster);
+  }
   answer.code = RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
   if (metadata->topic_cnt == 1) {
     const rd_kafka_metadata_topic_t& topic = metadata->topics[0];

@@ -10,32 +10,42 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "sink/kafka/connections.h"
 #include "sink/kafka/topic_link.h"
 
 namespace outbox::sink::kafka {
 
 struct TopicAnswer {
   TopicLink* link = nullptr;  // nullptr: of a probe
+  bool who = false;           // nothing but the cluster was asked for
   bool answered = false;      // false: by no broker, in time
   int code = 0;               // what is wrong with the topic
   bool leaderless = false;    // a partition, or all of the topic, has no leader
+  std::string cluster = {};   // the id of the cluster that has answered; "": it has none
+  uint64_t connections = 0;   // that had been begun when it was asked
 };
 
 class MetadataThread {
  public:
   // `event_fd` is an eventfd that is written when an answer has come.
-  MetadataThread(rd_kafka_t* handle, int event_fd) : handle_(handle), event_fd_(event_fd) {}
+  MetadataThread(rd_kafka_t* handle, const Connections* connections, int event_fd)
+      : handle_(handle), connections_(connections), event_fd_(event_fd) {}
   ~MetadataThread();  // waits for the question that is under way
   MetadataThread(const MetadataThread&) = delete;
   MetadataThread& operator=(const MetadataThread&) = delete;
 
   // Each question has one answer. The link outlives this.
-  void Ask(TopicLink* link) { Ask({link, link->handle, kAskMs}); }
+  void Ask(TopicLink* link) { Ask({link, link->handle, kAskMs, false}); }
   // Is any broker there? `link` may be nullptr; it spares a question about all topics that the library knows of.
-  void CheckConnection(const TopicLink* link) { Ask({nullptr, link == nullptr ? nullptr : link->handle, kCheckMs}); }
+  void CheckConnection(const TopicLink* link) {
+    Ask({nullptr, link == nullptr ? nullptr : link->handle, kCheckMs, false});
+  }
+  // Which cluster is it? `link` as above. Any other answer tells as well.
+  void AskWho(const TopicLink* link) { Ask({nullptr, link == nullptr ? nullptr : link->handle, kCheckMs, true}); }
   // Appends the answers that have come.
   void Take(std::vector<TopicAnswer>* answers);
   // The eventfd may be closed after.
@@ -50,6 +60,7 @@ class MetadataThread {
     TopicLink* link;
     rd_kafka_topic_t* topic;
     int timeout_ms;
+    bool who;
   };
 
   void Ask(const Question& question);
@@ -57,6 +68,7 @@ class MetadataThread {
   TopicAnswer Look(const Question& question) const;
 
   rd_kafka_t* const handle_;
+  const Connections* const connections_;
   std::mutex mutex_;  // of all below but the thread
   std::condition_variable wake_;
   int event_fd_;

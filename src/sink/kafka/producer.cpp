@@ -1,5 +1,6 @@
 #include "sink/kafka/producer.h"
 
+#include <algorithm>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -47,7 +48,9 @@ Status Producer::Make(const Settings& settings, int event_fd, bool gapless, std:
   if (Status status = settings.MakeConf(&conf); !status.ok()) {
     return status;
   }
-  std::unique_ptr<Producer> made(new Producer);
+  std::unique_ptr<Producer> made(new Producer(event_fd));
+  rd_kafka_conf_set_opaque(conf, &made->connections_);
+  rd_kafka_conf_set_connect_cb(conf, Connections::Connect);
   char text[512];
   if (!gapless) {
     rd_kafka_conf_set(conf, "enable.gapless.guarantee", "false", text, sizeof text);
@@ -67,7 +70,7 @@ Status Producer::Make(const Settings& settings, int event_fd, bool gapless, std:
   // Written only when the queue goes from empty to not empty: enable, drain, then wait.
   const uint64_t one = 1;
   rd_kafka_queue_io_event_enable(made->queue_, event_fd, &one, sizeof one);
-  made->metadata_ = std::make_unique<MetadataThread>(made->handle_, event_fd);
+  made->metadata_ = std::make_unique<MetadataThread>(made->handle_, &made->connections_, event_fd);
   *producer = std::move(made);
   return Status();
 }
@@ -78,6 +81,9 @@ Producer::~Producer() {
   }
   Mute();
   metadata_.reset();
+  while (rd_kafka_event_t* report = TakeKept()) {
+    rd_kafka_event_destroy(report);
+  }
   rd_kafka_purge(handle_, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING);
   for (const auto& link : links_) {
     rd_kafka_topic_destroy(link->handle);
@@ -88,7 +94,34 @@ Producer::~Producer() {
 
 void Producer::Mute() {
   rd_kafka_queue_io_event_enable(queue_, -1, nullptr, 0);
+  connections_.Mute();
   metadata_->Mute();
+}
+
+void Producer::AskWho(int64_t now) {
+  if (ask_who_at() < 0 || now < ask_who_at_) {
+    return;
+  }
+  asked_who_ = true;
+  metadata_->AskWho(links_.empty() ? nullptr : links_.front().get());
+}
+
+void Producer::Met(uint64_t connections) {
+  known_ = std::max(known_, connections);
+}
+
+void Producer::WhoAnswered(int64_t next) {
+  asked_who_ = false;
+  ask_who_at_ = next;
+}
+
+rd_kafka_event_t* Producer::TakeKept() {
+  if (kept_.empty()) {
+    return nullptr;
+  }
+  rd_kafka_event_t* report = kept_.front();
+  kept_.pop_front();
+  return report;
 }
 
 TopicLink* Producer::OpenTopic(const std::string& name, const Settings& settings, Topic* topic) {

@@ -11,6 +11,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,6 +20,7 @@
 
 #include "base/status.h"
 #include "sink/kafka/client_settings.h"
+#include "sink/kafka/connections.h"
 #include "sink/kafka/metadata.h"
 
 namespace outbox::sink::kafka {
@@ -81,16 +83,42 @@ class Producer {
 
   // Asks whether any broker is there; the answer comes by the metadata thread.
   void CheckConnection() { metadata_->CheckConnection(links_.empty() ? nullptr : links_.front().get()); }
+
+  // --- which cluster it is connected to
+  // No connection was begun since the cluster was found to be the one that it has to be. Until it is, a delivery report
+  // proves nothing, and is kept.
+  bool Known() const { return known_ == connections_.begun(); }
+  // Asks for that, unless it is being asked.
+  void AskWho(int64_t now);
+  int64_t ask_who_at() const { return Known() || asked_who_ ? -1 : ask_who_at_; }  // -1: never
+  // AskWho() is answered, or is not: it may be asked again at `next`.
+  void WhoAnswered(int64_t next);
+  // That cluster has answered a question that was asked when so many connections had been begun.
+  void Met(uint64_t connections);
+  // It is connected to another cluster: no report of it proves anything any more.
+  void Distrust() { trusted_ = false; }
+  bool trusted() const { return trusted_; }
+  // Owns the event from then on.
+  void Keep(rd_kafka_event_t* report) { kept_.push_back(report); }
+  // The next report that was kept, or nullptr; the caller destroys it.
+  rd_kafka_event_t* TakeKept();
+
   // Asks for the settings of a topic; the answer comes as an event (DESCRIBECONFIGS_RESULT) whose opaque is `topic`.
   void DescribeTopic(const std::string& name, Topic* topic, int timeout_ms);
 
  private:
-  Producer() = default;
+  explicit Producer(int event_fd) : connections_(event_fd) {}
 
+  Connections connections_;
   rd_kafka_t* handle_ = nullptr;
   rd_kafka_queue_t* queue_ = nullptr;
   std::vector<std::unique_ptr<TopicLink>> links_;
   std::unique_ptr<MetadataThread> metadata_;
+  std::deque<rd_kafka_event_t*> kept_;
+  uint64_t known_ = 0;
+  bool trusted_ = true;
+  bool asked_who_ = false;
+  int64_t ask_who_at_ = 0;
 };
 
 // Destroys the producer, then lets go of `after`; in a thread of its own, because the first may take seconds.

@@ -27,7 +27,11 @@ void KafkaSink::ServeEvents(Producer* producer, int64_t now) {
   while (rd_kafka_event_t* event = producer->NextEvent()) {
     switch (rd_kafka_event_type(event)) {
       case RD_KAFKA_EVENT_DR:
-        Reports(event, now);
+        if (producer->trusted() && !producer->Known()) {
+          producer->Keep(event);
+          continue;
+        }
+        Reports(event, producer->trusted(), now);
         break;
       case RD_KAFKA_EVENT_ERROR:
         Trouble(producer, event, now);
@@ -55,7 +59,17 @@ void KafkaSink::ServeEvents(Producer* producer, int64_t now) {
   }
 }
 
-void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
+void KafkaSink::ServeKept(Producer* producer, int64_t now) {
+  if (producer->trusted() && !producer->Known()) {
+    return;
+  }
+  while (rd_kafka_event_t* event = producer->TakeKept()) {
+    Reports(event, producer->trusted(), now);
+    rd_kafka_event_destroy(event);
+  }
+}
+
+void KafkaSink::Reports(rd_kafka_event_t* event, bool trusted, int64_t now) {
   const rd_kafka_message_t* first = rd_kafka_event_message_next(event);
   if (first == nullptr) {
     return;
@@ -68,7 +82,7 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
   if (report.asking && CodeOf(first->err) == RD_KAFKA_RESP_ERR_NO_ERROR) {
     Learned(report.topic, report.partition + 1);
   }
-  ReadReport(event, first, &report);
+  ReadReport(event, first, trusted, &report);
   Topic* topic = report.topic;
   Partition none;
   Partition* partition = &none;
@@ -92,7 +106,7 @@ void KafkaSink::Reports(rd_kafka_event_t* event, int64_t now) {
 }
 
 // Outcomes of what was acknowledged; the others go to refused_.
-void KafkaSink::ReadReport(rd_kafka_event_t* event, const rd_kafka_message_t* message, Report* report) {
+void KafkaSink::ReadReport(rd_kafka_event_t* event, const rd_kafka_message_t* message, bool trusted, Report* report) {
   refused_.clear();
   // The library counts on from the first record's offset, also where it has none.
   const bool offsets = message->offset >= 0;
@@ -106,7 +120,7 @@ void KafkaSink::ReadReport(rd_kafka_event_t* event, const rd_kafka_message_t* me
     ++report->count;
     report->bytes += RecordBytes(message->key_len, message->len);
     const Opaque opaque = Opaque::Unpack(message->_private);
-    if (CodeOf(message->err) == RD_KAFKA_RESP_ERR_NO_ERROR && inferred) {
+    if (CodeOf(message->err) == RD_KAFKA_RESP_ERR_NO_ERROR && (inferred || !trusted)) {
       refused_.push_back({{opaque.slot, opaque.index, 0}, RD_KAFKA_RESP_ERR_DUPLICATE_SEQUENCE_NUMBER});
     } else if (CodeOf(message->err) == RD_KAFKA_RESP_ERR_NO_ERROR) {
       if (opaque.slot != slot) {
