@@ -1,5 +1,5 @@
 -- ---------------------------------------------------------------------------------------------------------------------
--- Tables. Day tables (outbox.log_YYYYMMDD, outbox.progress_YYYYMMDD, outbox.tick_YYYYMMDD) are made by the keeper or at
+-- Tables. Day tables (outbox_internal.log_YYYYMMDD, progress_YYYYMMDD, tick_YYYYMMDD) are made by the keeper or at
 -- first use, never here: a day table made by this script would be a member of the extension and could not be dropped.
 -- No index and no key on a partitioned parent: they break dump and restore.
 -- ---------------------------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ COMMENT ON COLUMN outbox.lag.lane IS 'number within the route, from 0';
 COMMENT ON COLUMN outbox.lag.side IS 'number of a side lane, which serves topics that have left the lane; NULL: the lane itself';
 COMMENT ON COLUMN outbox.lag.topic IS 'the topics of a side lane';
 COMMENT ON COLUMN outbox.lag.server IS 'destination';
-COMMENT ON COLUMN outbox.lag.state IS 'what its relay worker is doing; idle: nothing waits, in the log or parked and due; running: events are read or sent, parked ones too; backing off: what waits is tried again, see next_try; unowned: no worker has it';
+COMMENT ON COLUMN outbox.lag.state IS 'what its relay worker is doing; idle: nothing waits, in the log or parked and due; running: events are read or sent, parked ones too; backing off: what waits is tried again, see next_try; unowned: no worker has it; not shown: one has, and outbox.max_lanes is too small';
 COMMENT ON COLUMN outbox.lag.pending IS 'committed events that the lane wants and has not delivered, counted in the log; parked ones are not among them, nor those whose deliver_at is to come; an estimate where pending_capped';
 COMMENT ON COLUMN outbox.lag.pending_capped IS 'not all of the log behind the lane was looked at, of which 300,000 rows are for all lanes together: what was counted and what samples of the rest make probable';
 COMMENT ON COLUMN outbox.lag.oldest_pending IS 'since when the oldest of them has waited (created_at, or deliver_at where that is later, or when create_route(), seek() or a change of lanes put the lane there), or where pending_capped the oldest that is known';

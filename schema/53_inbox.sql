@@ -97,8 +97,9 @@ BEGIN
 END
 $guard$;
 
+-- The cost has the planner ask it last: a condition beside it in a WHERE clause is to choose what is marked.
 CREATE OR REPLACE FUNCTION outbox.receive(consumer text, event_id uuid) RETURNS boolean
-  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_receive';
+  LANGUAGE c VOLATILE PARALLEL UNSAFE COST 10000 AS 'MODULE_PATHNAME', 'outbox_receive';
 COMMENT ON FUNCTION outbox.receive(text, uuid) IS 'is the event new to this consumer? Marks it as handled, in the transaction that handles it; waits where another transaction has just marked it, and says true if that was rolled back';
 
 CREATE OR REPLACE FUNCTION outbox.receive_many(consumer text, event_ids uuid[]) RETURNS SETOF uuid
@@ -106,11 +107,11 @@ CREATE OR REPLACE FUNCTION outbox.receive_many(consumer text, event_ids uuid[]) 
 COMMENT ON FUNCTION outbox.receive_many(text, uuid[]) IS 'marks many events as handled, and returns those that are new to this consumer, each once, in the order given';
 
 CREATE OR REPLACE FUNCTION outbox.receive(consumer text, source text, key text, created_at bigint) RETURNS boolean
-  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_receive_newest';
+  LANGUAGE c VOLATILE PARALLEL UNSAFE COST 10000 AS 'MODULE_PATHNAME', 'outbox_receive_newest';
 COMMENT ON FUNCTION outbox.receive(text, text, text, bigint) IS 'for consumers that keep the newest value of a key: is the event newer than all that were handled of this key? One row for each key; created_at as in the header, in microseconds';
 
 CREATE OR REPLACE FUNCTION outbox.receive_next(consumer text, stream text, stream_position bigint, allow_gaps boolean DEFAULT false) RETURNS text
-  LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_receive_next';
+  LANGUAGE c VOLATILE PARALLEL UNSAFE COST 10000 AS 'MODULE_PATHNAME', 'outbox_receive_next';
 COMMENT ON FUNCTION outbox.receive_next(text, text, bigint, boolean) IS 'for consumers of a numbered stream: next: handle it, it is marked; repeat: it was handled; gap: some before it were not, and nothing is marked. One row for each stream; the first position ever is next. allow_gaps: what is further on is next as well, as Kafka''s offsets have holes';
 
 CREATE OR REPLACE FUNCTION outbox.received_to(consumer text, stream text) RETURNS bigint

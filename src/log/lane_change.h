@@ -44,7 +44,7 @@ struct LaneChangeState {
 };
 
 // For the keeper; takes what steps can be taken now, each in a transaction of its own, waiting for no lock. Throws
-// pg::PgError. `paces`: by route; empty at first.
+// pg::PgError. `lane_changes`: by route; empty at first.
 LaneChanges AdvanceLaneChanges(std::map<int64_t, LaneChangeState>* lane_changes);
 
 }  // namespace outbox::log

@@ -7,7 +7,7 @@ namespace outbox::pg {
 MemoryContext ErrorContext() {
   static MemoryContext context = nullptr;
   if (context == nullptr) {
-    context = AllocSetContextCreate(TopMemoryContext, "outbox lane log", ALLOCSET_SMALL_SIZES);
+    context = AllocSetContextCreate(TopMemoryContext, "outbox errors", ALLOCSET_SMALL_SIZES);
   }
   return context;
 }

@@ -210,7 +210,7 @@ void ClockAtTransactionEnd(XactEvent event) {
 
 void ForgetClockCeiling() {
   DatabaseSlot* slot = FindDatabaseSlot(MyDatabaseId, false);
-  // Set to kLookAgain, not kNeverRead: the clock itself need not be raised again, it does not go back while the server
+  // Set to kReadAgain, not kNeverRead: the clock itself need not be raised again, it does not go back while the server
   // runs.
   if (slot != nullptr && pg_atomic_read_u64(&slot->clock_ceiling) != kNeverRead) {
     pg_atomic_write_u64(&slot->clock_ceiling, kReadAgain);

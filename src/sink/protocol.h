@@ -4,7 +4,7 @@
 // machine; Configure carries the protocol version, so that a half-done upgrade is noticed).
 //
 //   worker -> sink   Configure (first, once), Submit, Ask, Admit, IdentifyAgain, Close
-//   sink -> worker   Ready (answers Configure), Results, Health, Met, Ends (answers Ask),
+//   sink -> worker   Ready (answers Configure), Results, Health, Identity, Ends (answers Ask),
 //                    Alive (when nothing else was said for a while)
 //   a session -> sink   Checkup (first and only: instead of Configure; its bodies are in checkup.h)
 //   sink -> a session   CheckupRows

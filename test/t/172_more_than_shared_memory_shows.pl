@@ -20,6 +20,9 @@ is(sql("SELECT outbox.wait_until_idle('60 s')"), 't', 'wait_until_idle() knows o
 is($redis->xlen('wide'), 400, 'and all of them have delivered');
 unlike(sql('SELECT string_agg(detail, E\'\n\') FROM outbox.doctor()'), qr/has no relay worker/, 'doctor() does not take them for lost');
 like(sql('SELECT string_agg(detail, E\'\n\') FROM outbox.doctor()'), qr/lanes have a relay worker and no place to show/, 'but says why they are not seen');
+is(sql('SELECT outbox.doctor_ok()'), 'f', 'and does not say that all is well');
+is(sql("SELECT count(*) FROM outbox.lag WHERE state = 'not shown'"), 24, 'nor does outbox.lag say that nobody has them');
+is(sql('SELECT count(*) FROM outbox.lag WHERE state = \'unowned\''), 0, 'of any');
 sql('ALTER SYSTEM SET outbox.enabled = off');
 sql('SELECT pg_reload_conf()');
 ok(wait_for_value($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'outbox relay'", 0, 30), 'without workers');

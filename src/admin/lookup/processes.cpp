@@ -49,15 +49,27 @@ std::string LauncherStands() {
          ": no worker of any database that ends is started again.";
 }
 
+Identities CountIdentities() {
+  const char* instance = pg::settings.instance != nullptr ? pg::settings.instance : "";
+  const Row row =
+      RunSql(Access::kRead,
+             "SELECT count(*), count(*) FILTER (WHERE i.system_identifier = s.system_identifier "
+             "AND i.database = d.oid AND i.instance = $1) FROM outbox_internal.identity i, pg_control_system() s, "
+             "pg_database d WHERE d.datname = current_database()",
+             {Cell(instance)})[0];
+  return {std::stoll(row[0].value()), std::stoll(row[1].value())};
+}
+
 Cell WhyNobodyWorks() {
   if (CountRelays(ReadWorkerViews()) > 0) {
     return Cell();
   }
-  return pg::Shared() == nullptr     ? "outbox is not in shared_preload_libraries"
-         : RecoveryInProgress()      ? "this server is a standby"
-         : !pg::settings.enabled     ? "outbox.enabled is off"
-         : pg::settings.workers == 0 ? "outbox.workers is 0"
-                                     : "no relay worker runs; outbox.process says why";
+  return pg::Shared() == nullptr      ? "outbox is not in shared_preload_libraries"
+         : RecoveryInProgress()       ? "this server is a standby"
+         : CountIdentities().IsCopy() ? "this outbox is a copy: outbox.adopt() has it publish from here"
+         : !pg::settings.enabled      ? "outbox.enabled is off"
+         : pg::settings.workers == 0  ? "outbox.workers is 0"
+                                      : "no relay worker runs; outbox.process says why";
 }
 
 void WarnOfFewSlots(int mine) {

@@ -23,6 +23,14 @@ std::string FewSlotsHint(const Processes& processes);
 // there.
 std::string LauncherStands();
 
+// Whose outbox this is, by outbox_internal.identity: of anybody, and of this server, database and instance.
+struct Identities {
+  int64 all = 0;
+  int64 ours = 0;
+  bool IsCopy() const { return all != ours; }
+};
+Identities CountIdentities();
+
 // Why nothing is published at all; nothing: a relay worker of this database runs.
 Cell WhyNobodyWorks();
 

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "admin/common/query.h"
@@ -31,7 +33,7 @@ struct OwnedLaneView : LaneView {
   uint64 barrier = 0;
 };
 
-// State of a destination that a relay worker uses and has no place to show in: outbox.max_destinations.
+// State of a destination or a lane that a relay worker has and no place to show in: outbox.max_destinations, max_lanes.
 inline constexpr const char* kNotShown = "not shown";
 
 // What one relay worker knows of a destination.
@@ -73,6 +75,10 @@ class LaneViews {
  private:
   std::map<LaneId, const OwnedLaneView*> views_;
 };
+
+// Lanes that a live relay worker of this database has, and that are not among its views: by route and number. Throws
+// PgError.
+std::set<std::pair<int64, int>> LanesNotShown(Access access, const std::vector<OwnedLaneView>& views);
 
 // Raises 55000 with the configuration line if the module is not preloaded.
 void RequirePreload();

@@ -1,4 +1,4 @@
-// outbox.drop_expired(): what the keeper does once a minute, now, and told [P]: days of the log that are over and
+// outbox.drop_expired(): what the keeper does twice a minute, now, and told [P]: days of the log that are over and
 // delivered are dropped, each in a transaction of its own. The rule is log/expired_days.h's; which days it is asked
 // about, and what is in the way of the others, is what outbox.day shows (lookup/log_days.h).
 #include "admin/common/batches.h"

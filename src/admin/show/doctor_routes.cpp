@@ -96,12 +96,6 @@ void CheckRoutes(Findings* findings) {
 
 namespace {
 
-bool IsLive(const std::vector<WorkerView>& workers, uint64 incarnation) {
-  return incarnation != 0 && std::any_of(workers.begin(), workers.end(), [&](const WorkerView& worker) {
-           return worker.running && worker.database == MyDatabaseId && worker.incarnation == incarnation;
-         });
-}
-
 // Topics that have left their lanes because something is wrong with them: one finding of a route and error, however
 // many topics have it, and however many lanes each has left.
 struct TopicTrouble {
@@ -226,13 +220,8 @@ void CheckLanes(Findings* findings) {
     return &trouble;
   };
   std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
-  const std::vector<WorkerView> workers = ReadWorkerViews();
+  const std::set<std::pair<int64, int>> not_shown = LanesNotShown(Access::kRead, views);
   const bool in_turn = pg::Shared() != nullptr && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0;
-  std::map<std::pair<int64, int>, uint64> owners;
-  for (const Row& row :
-       RunSql(Access::kRead, "SELECT route_id, lane, owner FROM outbox_internal.lane WHERE owner IS NOT NULL")) {
-    owners[{std::stoll(row[0].value()), std::stoi(row[1].value())}] = static_cast<uint64>(std::stoll(row[2].value()));
-  }
   TopicTroubles topics;
   int64 good = 0;
   int64 unseen = 0;
@@ -241,7 +230,7 @@ void CheckLanes(Findings* findings) {
   for (const LaneRecord& lane : LoadLanes(std::nullopt)) {
     const OwnedLaneView* view = FindLaneView(views, lane.route_id, lane.lane);
     std::string name = "Lane " + std::to_string(lane.lane) + " of route \"" + lane.route + "\"";
-    if (view == nullptr && IsLive(workers, owners[{lane.route_id, lane.lane}])) {
+    if (not_shown.contains({lane.route_id, lane.lane})) {
       unseen++;
     } else if ((view == nullptr || !view->owned) && in_turn) {
       waiting++;
@@ -277,9 +266,11 @@ void CheckLanes(Findings* findings) {
   TellTopics(topics, findings);
   CheckLaneChanges(findings);
   if (unseen > 0) {
-    findings->Ok("lane", std::to_string(unseen) + (unseen == 1 ? " lane has" : " lanes have") +
-                             " a relay worker and no place to show what it does: outbox.max_lanes is " +
-                             std::to_string(pg::Shared()->max_lanes) + ".");
+    findings->Warn("lane",
+                   std::to_string(unseen) + (unseen == 1 ? " lane has" : " lanes have") +
+                       " a relay worker and no place to show what it does: outbox.max_lanes is " +
+                       std::to_string(pg::Shared()->max_lanes) + ". Nobody sees what is in the way of such a lane.",
+                   "Set outbox.max_lanes to the number of lanes of all databases, and more, and restart the server.");
   }
   if (waiting > 0) {
     findings->Ok("lane", std::to_string(waiting) + (waiting == 1 ? " lane waits" : " lanes wait") +

@@ -230,30 +230,15 @@ bool CheckVersion(Findings* findings) {
   return false;
 }
 
-namespace {
-
-// Rows of outbox_internal.identity, and those that say this server, database and instance.
-Row CountIdentities() {
-  const char* instance = pg::settings.instance != nullptr ? pg::settings.instance : "";
-  return RunSql(Access::kRead,
-                "SELECT count(*), count(*) FILTER (WHERE i.system_identifier = s.system_identifier "
-                "AND i.database = d.oid AND i.instance = $1) FROM outbox_internal.identity i, pg_control_system() s, "
-                "pg_database d WHERE d.datname = current_database()",
-                {Cell(instance)})[0];
-}
-
-}  // namespace
-
 bool IsCopy() {
-  const Row row = CountIdentities();
-  return row[0] != row[1];
+  return CountIdentities().IsCopy();
 }
 
 void CheckIdentity(Findings* findings) {
-  const Row row = CountIdentities();
-  if (row[0] == "0") {
+  const Identities identities = CountIdentities();
+  if (identities.all == 0) {
     findings->Ok("identity", "No route was made here yet and nothing emitted; nothing runs before.");
-  } else if (row[0] == row[1]) {
+  } else if (!identities.IsCopy()) {
     findings->Ok("identity", "This outbox belongs to this server and database.");
   } else {
     findings->Problem(

@@ -79,9 +79,12 @@ Cell DelayCell(const Waiting& waiting, const Due& due) {
 
 // What its worker says it is doing; a worker's lane is idle as long as it reads nothing, also while parked events of it
 // are sent or before it has looked at what came: here none is idle that something waits for.
-Cell StateCell(const OwnedLaneView* view, const Waiting& waiting, const Due& due, const Pause* pause) {
+Cell StateCell(const OwnedLaneView* view, bool shown, const Waiting& waiting, const Due& due, const Pause* pause) {
   if (pause != nullptr) {
     return Cell("paused");
+  }
+  if (!shown) {
+    return Cell(kNotShown);
   }
   if (view == nullptr || !view->owned) {
     return Cell("unowned");
@@ -103,14 +106,14 @@ std::string TopicsOf(const SideRecord& side) {
 
 // The row of the lane itself (`side` is nullptr), or of a side lane: the topics that it serves have left the lane.
 Row LagRow(const LaneRecord& lane, const SideRecord* side, const Waiting& waiting, const OwnedLaneView* view,
-           const ParkedCount& parked, const Due& due, const Pause* pause) {
+           bool shown, const ParkedCount& parked, const Due& due, const Pause* pause) {
   const bool owned = view != nullptr && view->owned;
   Row row = {lane.route,
              std::to_string(lane.lane),
              side != nullptr ? Cell(std::to_string(side->side)) : Cell(),
              side != nullptr ? Cell(TopicsOf(*side)) : Cell(),
              lane.server,
-             StateCell(view, waiting, due, pause),
+             StateCell(view, shown, waiting, due, pause),
              std::to_string(waiting.count),
              waiting.more ? "true" : "false",
              UnixMicrosCell(waiting.oldest),
@@ -191,11 +194,18 @@ Cell Wrappers() {
 // Names of servers whose routes a worker has.
 std::set<std::string> UsedServers() {
   const std::vector<OwnedLaneView> lanes = ReadLaneViews(MyDatabaseId);
+  std::set<int64> routes;
+  for (const OwnedLaneView& lane : lanes) {
+    if (lane.owned) {
+      routes.insert(lane.id.route_id);
+    }
+  }
+  for (const auto& [route_id, lane] : LanesNotShown(Access::kRead, lanes)) {
+    routes.insert(route_id);
+  }
   std::set<std::string> used;
   for (const Row& route : RunSql(Access::kRead, "SELECT r.id, r.server FROM outbox.route r")) {
-    const int64 id = std::stoll(route[0].value());
-    if (std::any_of(lanes.begin(), lanes.end(),
-                    [id](const OwnedLaneView& lane) { return lane.owned && lane.id.route_id == id; })) {
+    if (routes.contains(std::stoll(route[0].value()))) {
       used.insert(route[1].value());
     }
   }
@@ -213,6 +223,7 @@ OUTBOX_FUNCTION(outbox_lag) {
   std::vector<Pause> pauses = LoadPauses();
   const std::vector<outbox::pg::StandingSlot> standing = ReadStanding(MyDatabaseId);
   const LaneViews by_lane(views);
+  const std::set<std::pair<int64, int>> not_shown = LanesNotShown(Access::kRead, views);
   std::vector<LaneRecord> lanes = LoadLanes(std::nullopt);
   for (LaneRecord& lane : lanes) {
     GoOn(by_lane.Find(lane.route_id, lane.lane), &lane.position);
@@ -227,16 +238,17 @@ OUTBOX_FUNCTION(outbox_lag) {
     const std::vector<Due> due = DueOf(lane, overdue);
     const Pause* pause = FindRoutePause(pauses, lane.route_id, lane.server);
     const OwnedLaneView* view = by_lane.Find(lane.route_id, lane.lane);
+    const bool shown = !not_shown.contains({lane.route_id, lane.lane});
     const Waiting own = WithFound(waiting[i].own, {lane.route_id, lane.lane, 0}, view, lane.position, standing,
                                   log->whole() ? 0 : BehindSince(lane, view));
-    result.Add(
-        LagRow(lane, nullptr, own.Since(lane.there_since), view, parked[{lane.route_id, lane.lane}], due[0], pause));
+    result.Add(LagRow(lane, nullptr, own.Since(lane.there_since), view, shown, parked[{lane.route_id, lane.lane}],
+                      due[0], pause));
     for (size_t s = 0; s < lane.sides.size(); s++) {
       const SideRecord& side = lane.sides[s];
       view = by_lane.Find(lane.route_id, lane.lane, side.side);
       const Waiting aside = WithFound(waiting[i].sides[s], {lane.route_id, lane.lane, side.side}, view, side.position,
                                       standing, log->whole() ? 0 : BehindSince(lane, view));
-      result.Add(LagRow(lane, &side, aside.Since(lane.there_since), view, {}, due[1 + s], pause));
+      result.Add(LagRow(lane, &side, aside.Since(lane.there_since), view, shown, {}, due[1 + s], pause));
     }
   }
   return static_cast<Datum>(0);

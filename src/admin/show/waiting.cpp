@@ -279,6 +279,7 @@ std::string Doing(const OwnedLaneView& view, const std::vector<WorkerView>& work
 // Lanes that have not reached the barrier: how many, and the first with what is in its way.
 std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
   const Reached reached;
+  const std::set<std::pair<int64, int>> not_shown = LanesNotShown(Access::kLatest, reached.lanes);
   int64 behind = 0;
   std::string first;
   for (const LaneKey& lane : lanes) {
@@ -291,7 +292,9 @@ std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
     const std::string apart = TopicsApart(lane);
     const Cell nobody = WhyNobodyWorks();
     first = "lane " + std::to_string(lane.lane) + " of route \"" + (route.empty() ? "?" : route[0][0].value()) + "\"" +
-            (IsRestored(lane.route_id)         ? ", which came by a dump: outbox.adopt() has it go on here"
+            (IsRestored(lane.route_id) ? ", which came by a dump: outbox.adopt() has it go on here"
+             : not_shown.contains({lane.route_id, lane.lane})
+                 ? ", for which outbox.max_lanes has no place to show what its relay worker does"
              : view == nullptr || !view->owned ? ", which no relay worker has" + (nobody ? ": " + *nobody : "")
              : view->trouble.empty()           ? apart.empty() ? ", " + Doing(*view, reached.workers) : apart
                                                : (strcmp(view->state, "paused") == 0 ? ", which is paused: " : ": ") +
