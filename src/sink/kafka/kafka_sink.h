@@ -98,8 +98,9 @@ class KafkaSink : public Sink {
 
   // reports.cpp: events of the library.
   void ServeEvents(Producer* producer, int64_t now);
-  void Reports(rd_kafka_event_t* event, bool trusted, int64_t now);
+  bool Reports(Producer* producer, rd_kafka_event_t* event, int64_t now);  // false: the event is kept for later
   void ServeKept(Producer* producer, int64_t now);
+  void ServeReport(rd_kafka_event_t* event, const rd_kafka_message_t* first, bool trusted, int64_t now);
   ErrorClass Classify(Topic* topic, int32_t partition, const ErrorRule& rule);
   void ReadReport(rd_kafka_event_t* event, const rd_kafka_message_t* message, bool trusted, Report* report);
   void Acknowledged(const Report& report, Partition* partition, int64_t now);

@@ -81,8 +81,8 @@ Producer::~Producer() {
   }
   Mute();
   metadata_.reset();
-  while (rd_kafka_event_t* report = TakeKept()) {
-    rd_kafka_event_destroy(report);
+  for (const Report& report : kept_) {
+    rd_kafka_event_destroy(report.event);
   }
   rd_kafka_purge(handle_, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT | RD_KAFKA_PURGE_F_NON_BLOCKING);
   for (const auto& link : links_) {
@@ -115,12 +115,12 @@ void Producer::WhoAnswered(int64_t next) {
   ask_who_at_ = next;
 }
 
-rd_kafka_event_t* Producer::TakeKept() {
-  if (kept_.empty()) {
-    return nullptr;
+Producer::Report Producer::TakeKept() {
+  Report report;
+  if (!kept_.empty()) {
+    report = kept_.front();
+    kept_.pop_front();
   }
-  rd_kafka_event_t* report = kept_.front();
-  kept_.pop_front();
   return report;
 }
 

@@ -85,8 +85,8 @@ class Producer {
   void CheckConnection() { metadata_->CheckConnection(links_.empty() ? nullptr : links_.front().get()); }
 
   // --- which cluster it is connected to
-  // No connection was begun since the cluster was found to be the one that it has to be. Until it is, a delivery report
-  // proves nothing, and is kept.
+  // No connection was begun since the cluster was found to be the one that it has to be. Until it is, a report of
+  // success proves nothing, and is kept.
   bool Known() const { return known_ == connections_.begun(); }
   // Asks for that, unless it is being asked.
   void AskWho(int64_t now);
@@ -98,10 +98,15 @@ class Producer {
   // It is connected to another cluster: no report of it proves anything any more.
   void Distrust() { trusted_ = false; }
   bool trusted() const { return trusted_; }
+  // A delivery report and its first message, which has been taken from it.
+  struct Report {
+    rd_kafka_event_t* event = nullptr;
+    const rd_kafka_message_t* first = nullptr;
+  };
   // Owns the event from then on.
-  void Keep(rd_kafka_event_t* report) { kept_.push_back(report); }
-  // The next report that was kept, or nullptr; the caller destroys it.
-  rd_kafka_event_t* TakeKept();
+  void Keep(const Report& report) { kept_.push_back(report); }
+  // The next report that was kept, or none; the caller destroys the event.
+  Report TakeKept();
 
   // Asks for the settings of a topic; the answer comes as an event (DESCRIBECONFIGS_RESULT) whose opaque is `topic`.
   void DescribeTopic(const std::string& name, Topic* topic, int timeout_ms);
@@ -114,7 +119,7 @@ class Producer {
   rd_kafka_queue_t* queue_ = nullptr;
   std::vector<std::unique_ptr<TopicLink>> links_;
   std::unique_ptr<MetadataThread> metadata_;
-  std::deque<rd_kafka_event_t*> kept_;
+  std::deque<Report> kept_;
   uint64_t known_ = 0;
   bool trusted_ = true;
   bool asked_who_ = false;

@@ -27,11 +27,9 @@ void KafkaSink::ServeEvents(Producer* producer, int64_t now) {
   while (rd_kafka_event_t* event = producer->NextEvent()) {
     switch (rd_kafka_event_type(event)) {
       case RD_KAFKA_EVENT_DR:
-        if (producer->trusted() && !producer->Known()) {
-          producer->Keep(event);
+        if (!Reports(producer, event, now)) {
           continue;
         }
-        Reports(event, producer->trusted(), now);
         break;
       case RD_KAFKA_EVENT_ERROR:
         Trouble(producer, event, now);
@@ -63,18 +61,27 @@ void KafkaSink::ServeKept(Producer* producer, int64_t now) {
   if (producer->trusted() && !producer->Known()) {
     return;
   }
-  while (rd_kafka_event_t* event = producer->TakeKept()) {
-    Reports(event, producer->trusted(), now);
-    rd_kafka_event_destroy(event);
+  for (Producer::Report kept = producer->TakeKept(); kept.event != nullptr; kept = producer->TakeKept()) {
+    ServeReport(kept.event, kept.first, producer->trusted(), now);
+    rd_kafka_event_destroy(kept.event);
   }
 }
 
-void KafkaSink::Reports(rd_kafka_event_t* event, bool trusted, int64_t now) {
+bool KafkaSink::Reports(Producer* producer, rd_kafka_event_t* event, int64_t now) {
   const rd_kafka_message_t* first = rd_kafka_event_message_next(event);
   if (first == nullptr) {
-    return;
+    return true;
   }
   OUTBOX_FAULT_POINT("sink.kafka.report");
+  if (CodeOf(first->err) == RD_KAFKA_RESP_ERR_NO_ERROR && producer->trusted() && !producer->Known()) {
+    producer->Keep({event, first});
+    return false;
+  }
+  ServeReport(event, first, producer->trusted(), now);
+  return true;
+}
+
+void KafkaSink::ServeReport(rd_kafka_event_t* event, const rd_kafka_message_t* first, bool trusted, int64_t now) {
   Report report;
   report.topic = static_cast<TopicLink*>(rd_kafka_topic_opaque(first->rkt))->topic;
   report.partition = first->partition;
