@@ -32,7 +32,8 @@ Kept CurrentKept();
 void KeepInPassing(int64 now, int64 seen);
 // The same at once. Returns whether a table was emptied.
 bool Keep(int64 now, int64 seen);
-// Has the ring go on as far as `day` needs it, if `now` allows that, when nobody has received anything for weeks.
+// Has the ring go on as far as `day` needs it, if `now` allows that, when nobody has received anything for weeks. In
+// next to no time where it has not to.
 void CatchUp(int64 now, int32 day);
 
 }  // namespace outbox::inbox

@@ -122,9 +122,7 @@ int FindTable(Datum consumer, const pg_uuid_t* id, int64 now, int64* seen) {
   }
   const int32 day = days::DayOfMicros(micros);
   const int table = TableOfDay(day);
-  if (day >= CurrentKept().from + kDayTables) {
-    CatchUp(now, day);
-  }
+  CatchUp(now, day);
   // The lock before the look: who empties the table has to have it alone, and what he has done is known when it was
   // had.
   LockRelationOid(TableOid(table), RowExclusiveLock);

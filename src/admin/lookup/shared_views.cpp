@@ -172,26 +172,6 @@ const OwnedLaneView* FindLaneView(const std::vector<OwnedLaneView>& views, int64
   return found;
 }
 
-std::set<std::pair<int64, int>> LanesNotShown(Access access, const std::vector<OwnedLaneView>& views) {
-  std::set<uint64> live;
-  for (const WorkerView& worker : ReadWorkerViews()) {
-    if (worker.running && worker.database == MyDatabaseId) {
-      live.insert(worker.incarnation);
-    }
-  }
-  std::set<std::pair<int64, int>> lanes;
-  const LaneViews shown(views);
-  for (const Row& row :
-       RunSql(access, "SELECT route_id, lane, owner FROM outbox_internal.lane WHERE owner IS NOT NULL")) {
-    const std::pair<int64, int> lane(std::stoll(row[0].value()), std::stoi(row[1].value()));
-    if (live.contains(static_cast<uint64>(std::stoll(row[2].value()))) &&
-        shown.Find(lane.first, lane.second) == nullptr) {
-      lanes.insert(lane);
-    }
-  }
-  return lanes;
-}
-
 LaneViews::LaneViews(const std::vector<OwnedLaneView>& views) {
   for (const OwnedLaneView& view : views) {
     const OwnedLaneView*& known = views_[view.id];
@@ -202,6 +182,25 @@ LaneViews::LaneViews(const std::vector<OwnedLaneView>& views) {
 const OwnedLaneView* LaneViews::Find(int64 route_id, int lane, int side) const {
   const auto found = views_.find({route_id, lane, side});
   return found == views_.end() ? nullptr : found->second;
+}
+
+std::set<std::pair<int64, int>> LanesNotShown(Access access, const LaneViews& views) {
+  std::set<uint64> live;
+  for (const WorkerView& worker : ReadWorkerViews()) {
+    if (worker.running && worker.database == MyDatabaseId) {
+      live.insert(worker.incarnation);
+    }
+  }
+  std::set<std::pair<int64, int>> lanes;
+  for (const Row& row :
+       RunSql(access, "SELECT route_id, lane, owner FROM outbox_internal.lane WHERE owner IS NOT NULL")) {
+    const std::pair<int64, int> lane(std::stoll(row[0].value()), std::stoi(row[1].value()));
+    if (live.contains(static_cast<uint64>(std::stoll(row[2].value()))) &&
+        views.Find(lane.first, lane.second) == nullptr) {
+      lanes.insert(lane);
+    }
+  }
+  return lanes;
 }
 
 void RequirePreload() {

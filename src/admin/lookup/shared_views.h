@@ -78,7 +78,7 @@ class LaneViews {
 
 // Lanes that a live relay worker of this database has, and that are not among its views: by route and number. Throws
 // PgError.
-std::set<std::pair<int64, int>> LanesNotShown(Access access, const std::vector<OwnedLaneView>& views);
+std::set<std::pair<int64, int>> LanesNotShown(Access access, const LaneViews& views);
 
 // Raises 55000 with the configuration line if the module is not preloaded.
 void RequirePreload();

@@ -220,7 +220,8 @@ void CheckLanes(Findings* findings) {
     return &trouble;
   };
   std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
-  const std::set<std::pair<int64, int>> not_shown = LanesNotShown(Access::kRead, views);
+  const LaneViews by_lane(views);
+  const std::set<std::pair<int64, int>> not_shown = LanesNotShown(Access::kRead, by_lane);
   const bool in_turn = pg::Shared() != nullptr && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0;
   TopicTroubles topics;
   int64 good = 0;
@@ -228,7 +229,7 @@ void CheckLanes(Findings* findings) {
   int64 waiting = 0;
   int64 paused = 0;
   for (const LaneRecord& lane : LoadLanes(std::nullopt)) {
-    const OwnedLaneView* view = FindLaneView(views, lane.route_id, lane.lane);
+    const OwnedLaneView* view = by_lane.Find(lane.route_id, lane.lane);
     std::string name = "Lane " + std::to_string(lane.lane) + " of route \"" + lane.route + "\"";
     if (not_shown.contains({lane.route_id, lane.lane})) {
       unseen++;

@@ -200,7 +200,7 @@ std::set<std::string> UsedServers() {
       routes.insert(lane.id.route_id);
     }
   }
-  for (const auto& [route_id, lane] : LanesNotShown(Access::kRead, lanes)) {
+  for (const auto& [route_id, lane] : LanesNotShown(Access::kRead, LaneViews(lanes))) {
     routes.insert(route_id);
   }
   std::set<std::string> used;
@@ -223,7 +223,7 @@ OUTBOX_FUNCTION(outbox_lag) {
   std::vector<Pause> pauses = LoadPauses();
   const std::vector<outbox::pg::StandingSlot> standing = ReadStanding(MyDatabaseId);
   const LaneViews by_lane(views);
-  const std::set<std::pair<int64, int>> not_shown = LanesNotShown(Access::kRead, views);
+  const std::set<std::pair<int64, int>> not_shown = LanesNotShown(Access::kRead, by_lane);
   std::vector<LaneRecord> lanes = LoadLanes(std::nullopt);
   for (LaneRecord& lane : lanes) {
     GoOn(by_lane.Find(lane.route_id, lane.lane), &lane.position);

@@ -279,7 +279,7 @@ std::string Doing(const OwnedLaneView& view, const std::vector<WorkerView>& work
 // Lanes that have not reached the barrier: how many, and the first with what is in its way.
 std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
   const Reached reached;
-  const std::set<std::pair<int64, int>> not_shown = LanesNotShown(Access::kLatest, reached.lanes);
+  const std::set<std::pair<int64, int>> not_shown = LanesNotShown(Access::kLatest, LaneViews(reached.lanes));
   int64 behind = 0;
   std::string first;
   for (const LaneKey& lane : lanes) {
