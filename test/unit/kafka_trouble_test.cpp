@@ -118,7 +118,60 @@ TEST_F(KafkaSinkTest, ABrokerThatIsAwayAbortsNothing) {
   ASSERT_TRUE(driver_->UntilResolved(20));
   EXPECT_EQ(driver_->Count(Outcome::kDelivered), 202u);
   EXPECT_TRUE(sink_->health().up);
-  EXPECT_EQ(producers_.made(), 1u);
+}
+
+// It may be another cluster that comes back at that address: the number of the old one is not used there.
+TEST_F(KafkaSinkTest, AProducerThatWasCutOffSendsNothingNew) {
+  cluster_.CreateTopic("cut", 2);
+  Open({{"reconnect.backoff.max.ms", "100"}});
+  Warm("cut", 1, 2);
+  rd_kafka_mock_broker_set_down(cluster_.get(), 1);
+  ASSERT_TRUE(driver_->Until([&] { return producers_.made() == 2; }));
+  driver_->Submit(1, 1, Numbered("cut", 0, 100, 5));
+  rd_kafka_mock_broker_set_up(cluster_.get(), 1);
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 102u);
+  EXPECT_EQ(producers_.made(), 2u);
+}
+
+// What it has in the library goes as it would; what comes meanwhile waits, and goes behind it, in order.
+TEST_F(KafkaSinkTest, AProducerThatWasCutOffFinishesWhatItHas) {
+  cluster_.CreateTopic("half", 2);
+  Open({{"reconnect.backoff.max.ms", "100"}});
+  Warm("half", 1, 2);
+  cluster_.SetRoundTrip(400);
+  driver_->Submit(1, 1, Numbered("half", 0, 100, 5));
+  driver_->Until([] { return false; }, 0.1);
+  rd_kafka_mock_broker_set_down(cluster_.get(), 1);
+  driver_->Until([] { return false; }, 0.5);
+  driver_->Submit(1, 1, Numbered("half", 100, 100, 5));
+  cluster_.SetRoundTrip(0);
+  rd_kafka_mock_broker_set_up(cluster_.get(), 1);
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 202u);
+  EXPECT_EQ(producers_.made(), 2u);
+  ExpectOrdered(ReadAll(cluster_.bootstrap(), "half", 2), 200);
+}
+
+// Whether the first record of a partition is there cannot be known then: it comes again.
+TEST_F(KafkaSinkTest, TheFirstRecordOfAPartitionIsNotProvenByAProducerThatWasCutOff) {
+  cluster_.CreateTopic("known", 1);
+  cluster_.CreateTopic("first", 1);
+  Open({{"reconnect.backoff.max.ms", "100"}});
+  Warm("known", 1, 1);
+  cluster_.SetRoundTrip(400);
+  const uint64_t first = driver_->Submit(1, 1, Numbered("first", 0, 1, 1));
+  driver_->Until([] { return false; }, 0.1);
+  rd_kafka_mock_broker_set_down(cluster_.get(), 1);
+  driver_->Until([] { return false; }, 0.5);
+  cluster_.SetRoundTrip(0);
+  rd_kafka_mock_broker_set_up(cluster_.get(), 1);
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_EQ(driver_->outcome(first), Outcome::kAborted);
+  EXPECT_FALSE(driver_->unsent(first));
+  driver_->Submit(1, 2, Numbered("first", 0, 1, 1));
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 2u);
 }
 
 // One broker is slow and its topic counts as stalled: the library still has the record that is named, and reports it

@@ -1,13 +1,45 @@
 #include "sink/kafka/connections.h"
 
 #include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstddef>
 
 namespace outbox::sink::kafka {
+namespace {
+
+constexpr uint8_t kEstablished = 1;  // TCP_ESTABLISHED, which is in the kernel's own headers
+
+struct Peer {
+  bool spoke;  // something came from there; true if the kernel does not tell
+  bool there;  // it has not closed
+};
+
+Peer PeerOf(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
+      size < offsetof(tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received) {
+    return {true, false};
+  }
+  return {info.tcpi_bytes_received > 0, info.tcpi_state == kEstablished};
+}
+
+}  // namespace
 
 void Connections::Mute() {
   const std::lock_guard lock(mutex_);
   event_fd_ = -1;
+}
+
+void Connections::Tell() {
+  if (event_fd_ >= 0) {
+    static_cast<void>(eventfd_write(event_fd_, 1));
+  }
 }
 
 int Connections::Connect(int fd, const sockaddr* address, int size, const char*, void* self) {
@@ -15,12 +47,28 @@ int Connections::Connect(int fd, const sockaddr* address, int size, const char*,
   connections->begun_.fetch_add(1, std::memory_order_release);
   {
     const std::lock_guard lock(connections->mutex_);
-    if (connections->event_fd_ >= 0) {
-      static_cast<void>(eventfd_write(connections->event_fd_, 1));
-    }
+    connections->open_.insert(fd);
+    connections->Tell();
   }
   // The socket does not block.
   return connect(fd, address, static_cast<socklen_t>(size)) == 0 || errno == EINPROGRESS ? 0 : errno;
+}
+
+int Connections::Close(int fd, void* self) {
+  auto* connections = static_cast<Connections*>(self);
+  {
+    const std::lock_guard lock(connections->mutex_);
+    connections->open_.erase(fd);
+    const auto lives = [](int other) {
+      const Peer peer = PeerOf(other);
+      return peer.spoke && peer.there;
+    };
+    if (PeerOf(fd).spoke && std::none_of(connections->open_.begin(), connections->open_.end(), lives)) {
+      connections->lost_.store(true, std::memory_order_release);
+      connections->Tell();
+    }
+  }
+  return close(fd);
 }
 
 }  // namespace outbox::sink::kafka

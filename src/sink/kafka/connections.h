@@ -1,8 +1,8 @@
-// How many connections a handle of the library has begun [-]: between two of them the cluster behind its addresses may
-// have become another one.
+// The connections of a handle of the library [-]: while there is none, the cluster behind its addresses may become
+// another one.
 //
-// The library calls Connect() in its threads, before anything is sent over the connection; all else is the sink's
-// thread's. Outlives the handle.
+// The library calls Connect() and Close() in its threads, the first before anything is sent over the connection; all
+// else is the sink's thread's. Outlives the handle.
 #pragma once
 
 #include <sys/socket.h>
@@ -10,27 +10,35 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <set>
 
 namespace outbox::sink::kafka {
 
 class Connections {
  public:
-  // `event_fd` is an eventfd that is written when there is one more.
+  // `event_fd` is an eventfd that is written when there is one more, or when they are lost.
   explicit Connections(int event_fd) : event_fd_(event_fd) {}
   Connections(const Connections&) = delete;
   Connections& operator=(const Connections&) = delete;
 
   uint64_t begun() const { return begun_.load(std::memory_order_acquire); }
+  // One that a broker had spoken on was closed, and no other such was open: once true, it stays so.
+  bool lost() const { return lost_.load(std::memory_order_acquire); }
   // The eventfd may be closed after.
   void Mute();
 
-  // rd_kafka_conf_set_connect_cb(); `self` is this.
+  // rd_kafka_conf_set_connect_cb(), rd_kafka_conf_set_closesocket_cb(); `self` is this.
   static int Connect(int fd, const sockaddr* address, int size, const char* id, void* self);
+  static int Close(int fd, void* self);
 
  private:
+  void Tell();  // with the lock held
+
   std::atomic<uint64_t> begun_{0};
-  std::mutex mutex_;
+  std::atomic<bool> lost_{false};
+  std::mutex mutex_;  // of all below
   int event_fd_;
+  std::set<int> open_;
 };
 
 }  // namespace outbox::sink::kafka

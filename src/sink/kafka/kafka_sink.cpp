@@ -98,9 +98,10 @@ void KafkaSink::AppendWaits(std::vector<WaitSpec>* waits) {
     earlier(0);
   }
   producers_.ForEach([&](const Producer* each) { earlier(each->ask_who_at()); });
-  if (!producers_.running()) {
+  if (!producers_.taking() && !(producers_.running() && in_library_ > 0)) {
     earlier(producers_.deadline());
-  } else {
+  }
+  if (producers_.running()) {
     earlier(health_.ask_at());
     if (full_) {
       earlier(now_ + 10'000);
@@ -138,6 +139,9 @@ void KafkaSink::EndCareful() {
 }
 
 void KafkaSink::Advance(int64_t now) {
+  if (producers_.CutOff()) {
+    producers_.Leave();
+  }
   if (producers_.Ended(in_library_, now)) {
     RetireProducers(now);
   }
@@ -184,30 +188,35 @@ void KafkaSink::Meet(Producer* producer, const TopicAnswer& answer, int64_t now)
   producers_.End(now);
 }
 
-void KafkaSink::RetireProducers(int64_t now) {
-  // The library may still look at bytes of records that it gave no report for.
-  auto bytes = std::make_shared<std::vector<std::string>>();
-  FailStalled(bytes.get());
+void KafkaSink::AbortOpen(std::vector<std::string>* bytes) {
+  FailStalled(bytes);
   for (const auto& [name, topic] : topics_) {
-    const auto unsent = [this](const std::deque<RecordRef>& waiting) {
-      for (const RecordRef& ref : waiting) {
-        store_.Unsent(ref.slot, ref.index);
-      }
-    };
-    unsent(topic->waiting);
-    for (const Partition& partition : topic->partitions) {
-      unsent(partition.waiting);
+    for (const RecordRef& ref : topic->waiting) {
+      store_.Unsent(ref.slot, ref.index);
     }
+    topic->waiting.clear();
+    topic->waiting_records = 0;
   }
+  waiting_records_ = 0;
   store_.AbortAll([&](StoredBatch& stored) {
     gate_.Poison(stored.batch.flow, stored.batch.epoch);
     bytes->push_back(std::move(stored.batch.records));
   });
+}
+
+void KafkaSink::RetireProducers(int64_t now) {
+  // The library may still look at bytes of records that it gave no report for.
+  auto bytes = std::make_shared<std::vector<std::string>>();
+  for (auto& [name, topic] : topics_) {
+    topic->LineUp();
+  }
+  if (!producers_.leaving()) {  // which has nothing in the library: what waits goes on by the next one
+    AbortOpen(bytes.get());
+  }
   for (auto& [name, topic] : topics_) {
     topic->Reset();
   }
   in_library_ = 0;
-  waiting_records_ = 0;
   full_ = false;
   more_ = false;
   health_.ProducerEnded();

@@ -100,9 +100,9 @@ class KafkaSink : public Sink {
   void ServeEvents(Producer* producer, int64_t now);
   bool Reports(Producer* producer, rd_kafka_event_t* event, int64_t now);  // false: the event is kept for later
   void ServeKept(Producer* producer, int64_t now);
-  void ServeReport(rd_kafka_event_t* event, const rd_kafka_message_t* first, bool trusted, int64_t now);
+  void ServeReport(const Producer& producer, const Producer::Report& told, int64_t now);
   ErrorClass Classify(Topic* topic, int32_t partition, const ErrorRule& rule);
-  void ReadReport(rd_kafka_event_t* event, const rd_kafka_message_t* message, bool trusted, Report* report);
+  void ReadReport(const Producer& producer, const Producer::Report& told, const Partition& partition, Report* report);
   void Acknowledged(const Report& report, Partition* partition, int64_t now);
   void ReleaseNext(Topic* topic, Partition* partition);
   void Failed(const Report& report, int64_t now);
@@ -116,6 +116,7 @@ class KafkaSink : public Sink {
   void EndCareful();
   void Advance(int64_t now);
   void Meet(Producer* producer, const TopicAnswer& answer, int64_t now);
+  void AbortOpen(std::vector<std::string>* bytes);
   void RetireProducers(int64_t now);
   void StartProducer(int64_t now);
 

@@ -119,7 +119,7 @@ void KafkaSink::WantLimits(Topic* topic, int code) {
 // Sends on what waited for the answer, when it came or took too long.
 void KafkaSink::EndHold(Topic* topic) {
   topic->limits.EndHold();
-  if (producers_.running() && !topic->waiting.empty()) {
+  if (producers_.taking() && !topic->waiting.empty()) {
     if (topic->state == TopicState::kUnknown) {
       AskAbout(topic);
     }

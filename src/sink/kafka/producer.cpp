@@ -51,6 +51,7 @@ Status Producer::Make(const Settings& settings, int event_fd, bool gapless, std:
   std::unique_ptr<Producer> made(new Producer(event_fd));
   rd_kafka_conf_set_opaque(conf, &made->connections_);
   rd_kafka_conf_set_connect_cb(conf, Connections::Connect);
+  rd_kafka_conf_set_closesocket_cb(conf, Connections::Close);
   char text[512];
   if (!gapless) {
     rd_kafka_conf_set(conf, "enable.gapless.guarantee", "false", text, sizeof text);
@@ -108,6 +109,7 @@ void Producer::AskWho(int64_t now) {
 
 void Producer::Met(uint64_t connections) {
   known_ = std::max(known_, connections);
+  met_ = true;
 }
 
 void Producer::WhoAnswered(int64_t next) {

@@ -98,6 +98,8 @@ class Producer {
   // It is connected to another cluster: no report of it proves anything any more.
   void Distrust() { trusted_ = false; }
   bool trusted() const { return trusted_; }
+  // It has met its cluster and lost all connections since: what it finds there may be another one with the same id.
+  bool cut_off() const { return met_ && connections_.lost(); }
   // A delivery report and its first message, which has been taken from it.
   struct Report {
     rd_kafka_event_t* event = nullptr;
@@ -122,6 +124,7 @@ class Producer {
   std::deque<Report> kept_;
   uint64_t known_ = 0;
   bool trusted_ = true;
+  bool met_ = false;
   bool asked_who_ = false;
   int64_t ask_who_at_ = 0;
 };

@@ -10,6 +10,7 @@ constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kEndMicros = 5 * kSecond;      // wait for what is in flight when a producer ends
 constexpr int64_t kPurgeMicros = 1 * kSecond;    // and for the reports of what was purged
 constexpr int64_t kDestroyMicros = 2 * kSecond;  // and for the library to let go, before a new one starts
+constexpr int64_t kStayMicros = 1 * kSecond;     // a producer lives so long, whoever closes its connections
 constexpr int64_t kBackoffMicros = 100'000;
 constexpr int64_t kBackoffCapMicros = 10 * kSecond;
 constexpr int kWarnFailures = 3;
@@ -27,7 +28,18 @@ Status Producers::Start(int64_t now) {
     return status;
   }
   phase_ = Phase::kRunning;
+  deadline_ = now + kStayMicros;
   return Status();
+}
+
+bool Producers::CutOff() const {
+  return (main_ != nullptr && main_->cut_off()) || (careful_ != nullptr && careful_->cut_off());
+}
+
+void Producers::Leave() {
+  if (phase_ == Phase::kRunning) {
+    phase_ = Phase::kLeaving;
+  }
 }
 
 bool Producers::MakeCareful() {
@@ -52,6 +64,9 @@ void Producers::Purge(int what) {
 }
 
 bool Producers::Ended(uint32_t in_library, int64_t now) {
+  if (phase_ == Phase::kLeaving) {
+    return in_library == 0 && now >= deadline_;
+  }
   if (phase_ == Phase::kEnding && in_library > 0 && now >= deadline_) {
     // Without this purge some reports never come.
     Purge(RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
@@ -78,7 +93,12 @@ void Producers::Retire(const std::shared_ptr<std::vector<std::string>>& bytes, i
       retired_.push_back(LetGo(std::move(*each), bytes));
     }
   }
+  const bool left = phase_ == Phase::kLeaving;
   phase_ = Phase::kStopped;
+  if (left) {
+    deadline_ = now;
+    return;
+  }
   deadline_ = now + (failures_ == 0 ? 0 : std::min(kBackoffMicros << std::min(failures_ - 1, 10), kBackoffCapMicros));
   ++failures_;
 }

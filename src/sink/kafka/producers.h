@@ -2,6 +2,8 @@
 //
 //           End()                 Ended(), Retire()                 Start()
 //   running ------> ending/purging ----------------> stopped --------------------> running
+//      |                                                ^
+//      +---------> leaving, when cut off ---------------+
 //
 // Beside the main producer there may be a careful one, which a refused record does not end (care.h). What ends one ends
 // both. All calls come from the sink's thread; none blocks. Times are monotonic microseconds.
@@ -26,7 +28,9 @@ class Producers {
   Producers(const Producers&) = delete;
   Producers& operator=(const Producers&) = delete;
 
-  bool running() const { return phase_ == Phase::kRunning; }
+  bool running() const { return phase_ == Phase::kRunning || phase_ == Phase::kLeaving; }
+  // Records may go in.
+  bool taking() const { return phase_ == Phase::kRunning; }
   bool closed() const { return phase_ == Phase::kClosed; }
   Producer* main() { return main_.get(); }        // nullptr between two
   Producer* careful() { return careful_.get(); }  // nullptr: there is none
@@ -46,6 +50,12 @@ class Producers {
   bool MakeCareful();
   void EndCareful();
 
+  bool leaving() const { return phase_ == Phase::kLeaving; }
+  // Whether one of them is cut off from its cluster.
+  bool CutOff() const;
+  // Nothing more goes in; what is in the library is waited for, however long that takes. Then come others, which get
+  // their numbers from the cluster that is there by then.
+  void Leave();
   // After a failed report, nothing more goes in; what is queued comes back, what is in flight is waited for.
   void End(int64_t now);
   // Whether the reports of all that is in the library have come, or are not waited for any longer. Goes on with it.
@@ -65,12 +75,13 @@ class Producers {
   void Charged() { failures_ = 0; }
 
   // When Ended() or Start() is to be called though nothing came; -1: never.
-  int64_t deadline() const { return running() || closed() ? -1 : deadline_; }
+  int64_t deadline() const { return taking() || closed() ? -1 : deadline_; }
   bool MayStart(int64_t now) const { return phase_ == Phase::kStopped && now >= deadline_; }
 
  private:
   enum class Phase : uint8_t {
     kRunning,
+    kLeaving,  // cut off; waiting for what is in the library
     kEnding,   // purged; waiting for what is in flight
     kPurging,  // that took too long: in flight is purged too
     kStopped,  // no producer; a new one is made at deadline_
@@ -87,7 +98,8 @@ class Producers {
   std::unique_ptr<Producer> main_;
   std::unique_ptr<Producer> careful_;  // ends with the other, or with the last topic that needs it
   Phase phase_ = Phase::kStopped;
-  int64_t deadline_ = 0;                      // kEnding, kPurging: when to go on regardless; kStopped: when to start
+  int64_t deadline_ = 0;                      // kEnding, kPurging: when to go on regardless; kStopped: when to start;
+                                              // kRunning, kLeaving: before that it does not leave
   std::vector<std::weak_ptr<void>> retired_;  // of the last producers, those that are not destroyed yet
   int64_t retired_by_ = 0;                    // or are not waited for any longer
   int failures_ = 0;                          // producers ended in a row without a delivery

@@ -16,9 +16,14 @@ constexpr int64_t kServeMicros = 20'000;       // of one Poll
 constexpr int kInvalidDifferentRecord = -138;  // librdkafka 2.0 has no name for it
 constexpr int kNoSuchPartition = INT_MIN;      // ours: see NoSuchPartition()
 
-uint32_t InFlight(const Topic& topic, int32_t partition) {
-  const auto at = static_cast<size_t>(partition);
-  return at < topic.partitions.size() ? topic.partitions[at].inflight : 0;
+// Whether an acknowledgement at this offset (-1: at none) proves that the records are there.
+bool Proves(const Producer& producer, const Partition& partition, int64_t offset) {
+  if (!producer.trusted()) {
+    return false;
+  }
+  // Cut off, it may have been answered by another cluster of the same id, which took the first record of a partition
+  // for that of another producer with its number. There is nothing to tell by, but that offsets go on where they were.
+  return !producer.cut_off() || (partition.last_offset >= 0 && offset > partition.last_offset);
 }
 
 }  // namespace
@@ -62,7 +67,7 @@ void KafkaSink::ServeKept(Producer* producer, int64_t now) {
     return;
   }
   for (Producer::Report kept = producer->TakeKept(); kept.event != nullptr; kept = producer->TakeKept()) {
-    ServeReport(kept.event, kept.first, producer->trusted(), now);
+    ServeReport(*producer, kept, now);
     rd_kafka_event_destroy(kept.event);
   }
 }
@@ -77,11 +82,12 @@ bool KafkaSink::Reports(Producer* producer, rd_kafka_event_t* event, int64_t now
     producer->Keep({event, first});
     return false;
   }
-  ServeReport(event, first, producer->trusted(), now);
+  ServeReport(*producer, {event, first}, now);
   return true;
 }
 
-void KafkaSink::ServeReport(rd_kafka_event_t* event, const rd_kafka_message_t* first, bool trusted, int64_t now) {
+void KafkaSink::ServeReport(const Producer& producer, const Producer::Report& told, int64_t now) {
+  const rd_kafka_message_t* first = told.first;
   Report report;
   report.topic = static_cast<TopicLink*>(rd_kafka_topic_opaque(first->rkt))->topic;
   report.partition = first->partition;
@@ -89,13 +95,13 @@ void KafkaSink::ServeReport(rd_kafka_event_t* event, const rd_kafka_message_t* f
   if (report.asking && CodeOf(first->err) == RD_KAFKA_RESP_ERR_NO_ERROR) {
     Learned(report.topic, report.partition + 1);
   }
-  ReadReport(event, first, trusted, &report);
   Topic* topic = report.topic;
   Partition none;
   Partition* partition = &none;
   if (report.partition >= 0 && static_cast<size_t>(report.partition) < topic->partitions.size()) {
     partition = &topic->partitions[static_cast<size_t>(report.partition)];
   }
+  ReadReport(producer, told, *partition, &report);
   in_library_ -= std::min(in_library_, report.count);
   topic->inflight -= std::min(topic->inflight, report.count);
   if (!report.asking) {
@@ -107,27 +113,29 @@ void KafkaSink::ServeReport(rd_kafka_event_t* event, const rd_kafka_message_t* f
   } else {
     Failed(report, now);
   }
-  if (producers_.running()) {
+  if (producers_.taking()) {
     ReleaseNext(topic, partition);
   }
 }
 
 // Outcomes of what was acknowledged; the others go to refused_.
-void KafkaSink::ReadReport(rd_kafka_event_t* event, const rd_kafka_message_t* message, bool trusted, Report* report) {
+void KafkaSink::ReadReport(const Producer& producer, const Producer::Report& told, const Partition& partition,
+                           Report* report) {
   refused_.clear();
+  const rd_kafka_message_t* message = told.first;
   // The library counts on from the first record's offset, also where it has none.
   const bool offsets = message->offset >= 0;
   // If so, the library has inferred the success from a later batch's. If the topic was recreated, the broker takes a
   // later batch without the earlier one, and the record is nowhere. Sent again, it may be there twice.
-  const bool inferred = !offsets && !report->asking && report->partition >= 0 &&
-                        InFlight(*report->topic, report->partition) > rd_kafka_event_message_count(event);
+  const bool inferred = !offsets && !report->asking && partition.inflight > rd_kafka_event_message_count(told.event);
+  const bool proven = !inferred && Proves(producer, partition, message->offset);
   uint32_t slot = kMaxSlots;
   uint32_t spot = 0;
-  for (; message != nullptr; message = rd_kafka_event_message_next(event)) {
+  for (; message != nullptr; message = rd_kafka_event_message_next(told.event)) {
     ++report->count;
     report->bytes += RecordBytes(message->key_len, message->len);
     const Opaque opaque = Opaque::Unpack(message->_private);
-    if (CodeOf(message->err) == RD_KAFKA_RESP_ERR_NO_ERROR && (inferred || !trusted)) {
+    if (CodeOf(message->err) == RD_KAFKA_RESP_ERR_NO_ERROR && !proven) {
       refused_.push_back({{opaque.slot, opaque.index, 0}, RD_KAFKA_RESP_ERR_DUPLICATE_SEQUENCE_NUMBER});
     } else if (CodeOf(message->err) == RD_KAFKA_RESP_ERR_NO_ERROR) {
       if (opaque.slot != slot) {

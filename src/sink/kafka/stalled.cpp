@@ -123,7 +123,7 @@ void KafkaSink::ClusterAnswered(const TopicAnswer& answer) {
     return;  // of a producer, or a care, that has ended
   }
   topic->trouble.Answered(answer, now_);
-  if (producers_.running() && topic->state == TopicState::kUnknown && !topic->waiting.empty()) {
+  if (producers_.taking() && topic->state == TopicState::kUnknown && !topic->waiting.empty()) {
     AskAbout(topic);
   }
 }

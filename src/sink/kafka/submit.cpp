@@ -105,9 +105,9 @@ bool KafkaSink::Dispatch(Topic* topic, const RecordRef& ref, const Record& recor
     Refused(topic, ref, refusal);
     return false;
   }
-  if (topic->state != TopicState::kReady || !producers_.running()) {
+  if (topic->state != TopicState::kReady || !producers_.taking()) {
     Wait(topic, &topic->waiting, ref);
-    return topic->state != TopicState::kUnknown || !producers_.running() || AskAbout(topic);
+    return topic->state != TopicState::kUnknown || !producers_.taking() || AskAbout(topic);
   }
   const int32_t number = PartitionFor(topic, ref, record);
   if (static_cast<size_t>(number) >= topic->partitions.size()) {
@@ -379,7 +379,7 @@ void KafkaSink::FailFlow(const RecordRef& ref, Error error) {
 
 void KafkaSink::Release(Topic* topic, Partition* partition) {
   const auto number = static_cast<int32_t>(partition - topic->partitions.data());
-  while (producers_.running() && !partition->waiting.empty() && !full_) {
+  while (producers_.taking() && !partition->waiting.empty() && !full_) {
     Record& record = record_;
     if (!Read(partition->waiting.front(), &record) ||
         !topic->Admits(*partition, RecordBytes(record.key.size(), record.body.size()))) {
@@ -402,7 +402,7 @@ void KafkaSink::Release(Topic* topic, Partition* partition) {
 
 // What waited for the topic itself, in the order it came.
 void KafkaSink::ReleaseTopic(Topic* topic) {
-  while (!topic->waiting.empty() && topic->state == TopicState::kReady && producers_.running()) {
+  while (!topic->waiting.empty() && topic->state == TopicState::kReady && producers_.taking()) {
     const RecordRef ref = Next(topic, &topic->waiting);
     if (Read(ref, &record_)) {
       Dispatch(topic, ref, record_);
@@ -411,7 +411,7 @@ void KafkaSink::ReleaseTopic(Topic* topic) {
 }
 
 void KafkaSink::ReleaseAll() {
-  if (waiting_records_ == 0) {
+  if (waiting_records_ == 0 || !producers_.taking()) {
     return;
   }
   wall_ms_ = WallMs();

@@ -4,13 +4,18 @@
 
 namespace outbox::sink::kafka {
 
+void Topic::LineUp() {
+  for (auto partition = partitions.rbegin(); partition != partitions.rend(); ++partition) {
+    waiting.insert(waiting.begin(), partition->waiting.begin(), partition->waiting.end());
+    partition->waiting.clear();
+  }
+}
+
 void Topic::Reset() {
   state = TopicState::kUnknown;
   link = nullptr;
   partitions.clear();
-  waiting.clear();
   inflight = 0;
-  waiting_records = 0;
   sticky = -1;
   trouble.ProducerEnded();
   limits.ProducerEnded();

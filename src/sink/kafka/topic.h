@@ -84,7 +84,9 @@ struct Topic {
   void Acknowledged(int32_t partition, uint32_t count, uint64_t bytes, int64_t now);
   // Counts a refusal of unknown meaning; returns how many there were in a row. `partition` -1: none.
   uint32_t Puzzled(int32_t partition);
-  // The producer is gone. Records still waiting have been aborted.
+  // What waits for a partition waits for the topic itself, in the same order.
+  void LineUp();
+  // The producer is gone. Nothing waits for a partition.
   void Reset();
   // Call when none of its records is in the library.
   void EndCare();
