@@ -289,12 +289,14 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
   loss->error = {ErrorClass::kDestination, "LOST_WRITES", Describe(lane, finding, rewound)};
   const char* text = loss->error.message.c_str();
   const char* server = finding.server.c_str();
-  return Try([&] {
+  // It is done, whatever becomes of the line: a process that is to end is interrupted here.
+  (void)Try([&] {
     pg::Guard([&] {
       ereport(WARNING, (errmsg("outbox: destination \"%s\": %s", server, text),
                         pg::LogEvent("lost_writes", {{"destination", server}})));
     });
   });
+  return Status();
 }
 
 }  // namespace outbox::log
