@@ -111,6 +111,7 @@ struct Finding {
 
   struct {
     std::vector<LostParked> events;
+    bool more = false;    // there may be others, which were not looked for yet
     int64_t again = 0;    // of these, so many are sent again
     int64_t missing = 0;  // and so many cannot be
   } parked;

@@ -8,6 +8,8 @@
 #include "log/place_arguments.h"
 #include "log/rewind_plan.h"
 #include "log/row.h"
+#include "parked/erasures.h"
+#include "parked/nothing_parked.h"
 #include "pg/encoding.h"
 #include "pg/sql.h"
 
@@ -83,7 +85,9 @@ int64_t PutParkedBack(const LaneId& lane, int64_t at, const ParkedColumns& again
   arguments.Add(read.id.Array(UUIDOID));
   arguments.AddTime(at);
   RunStatement(&put, arguments.values);
-  return static_cast<int64_t>(SPI_processed);
+  const auto done = static_cast<int64_t>(SPI_processed);
+  parked::NothingParked::ForgetAll();
+  return done;
 }
 
 }  // namespace
@@ -105,6 +109,7 @@ void FindLostParked(const Asked& asked, const Stretch& own, Finding* finding) {
                     Int64GetDatum(asked.looked),   Int64GetDatum(static_cast<int64>(kMostParked))};
   finding->parked.events.clear();
   RunStatement(&find, values);
+  finding->parked.more = SPI_processed == kMostParked;
   finding->parked.events.reserve(SPI_processed);
   for (uint64 row = 0; row < SPI_processed; row++) {
     bool isnull = false;
@@ -166,12 +171,14 @@ void KeepOwnParked(const LaneId& lane, Finding* finding) {
 
 Status SendParkedAgain(const Asked& asked, const LaneId& lane, const parked::ParkedOwner& me, const Stretch& own,
                        const Position& position, Finding* finding) {
+  int64_t of_round = 0;
   for (size_t first = 0; first < finding->parked.events.size();) {
     const size_t last = std::min(finding->parked.events.size(), first + kParkedPortion);
     int64_t done = 0;
     bool owner = true;
     Status status = days::TryWithDayTable(days::DayTableKind::kOutcome, [&](int64 at) {
       OUTBOX_FAULT_THROW("rewind.parked.before");
+      parked::BeginCopy();
       done = 0;
       owner = parked::LockLane(me, own.after);
       if (!owner) {
@@ -197,10 +204,14 @@ Status SendParkedAgain(const Asked& asked, const LaneId& lane, const parked::Par
       return status;
     }
     finding->parked.again += done;
+    of_round += done;
     finding->parked.missing += static_cast<int64_t>(last - first) - done;
     first = last;
-    if (first == finding->parked.events.size() && first >= kMostParked && finding->parked.missing == 0) {
+    if (first == finding->parked.events.size() && finding->parked.more && of_round > 0) {
+      // What is put back is not found again; what the log has no more is, and is counted in the last round.
       first = 0;
+      of_round = 0;
+      finding->parked.missing = 0;
       status = TryInTransaction([&] {
         FindLostParked(asked, own, finding);
         KeepOwnParked(lane, finding);

@@ -194,6 +194,7 @@ Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, st
       if (!parked::InsertParked(me, parked)) {
         ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE), errmsg("the lane was taken away meanwhile")));
       }
+      erasures_->RefuseErased();
       parked::PromoteHeads(lane_.route_id, block, keys_, GetCurrentTimestamp() + kPgEpochMicros, parked::kNoFronts);
     }
     *next_due = NextDue(me, {}, {});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/lane_id.h"
+#include "parked/erasures.h"
 #include "relay/side_log.h"
 
 namespace outbox::log {
@@ -19,8 +20,8 @@ void PutSide(const LaneId& lane, const relay::SideLane& side, const Position& po
 class PgSideLog final : public relay::SideLog {
  public:
   // `lanes`: how many the route has, as for PgLaneLog.
-  PgSideLog(const LaneId& lane, int lanes, uint64_t incarnation)
-      : lane_(lane), lanes_(lanes), incarnation_(incarnation) {}
+  PgSideLog(const LaneId& lane, int lanes, uint64_t incarnation, const parked::Erasures* erasures)
+      : lane_(lane), lanes_(lanes), incarnation_(incarnation), erasures_(erasures) {}
 
   Status LoadSides(std::vector<relay::SideLane>* sides) override;
   Status Fork(const relay::SideLane& side, const Position& position, std::span<const relay::Parking> parked,
@@ -32,6 +33,7 @@ class PgSideLog final : public relay::SideLog {
   const LaneId lane_;
   const int lanes_;
   const uint64_t incarnation_;
+  const parked::Erasures* const erasures_;
   int64_t since_ = 0;           // outbox_internal.lane.since as of LoadSides
   std::vector<uint64_t> keys_;  // scratch
 };

@@ -36,13 +36,18 @@ bool Erasures::TakeNew() {
 }
 
 void Erasures::RefuseErased() const {
-  const LOCKTAG tag = ParkingTag();
-  (void)LockAcquire(&tag, ShareLock, false, false);
+  BeginCopy();
   pg_memory_barrier();
   if (Count() != put_down_) {
     ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
                     errmsg("events were erased that may be among those to be parked; they are read again")));
   }
+}
+
+// Nobody takes a lock that this one would wait for.
+void BeginCopy() {
+  const LOCKTAG tag = ParkingTag();
+  (void)LockAcquire(&tag, ShareLock, false, false);
 }
 
 void AwaitParking() {

@@ -1,9 +1,11 @@
 // Parking beside forget() [P behind, no Postgres type in sight]. A lane that has read an event before forget() erased
 // it still has its payload in memory, and must not park it afterwards: what is parked is sent from there. So:
 //
-//   forget()  erases and commits, which counts (pg::NoteErasure); waits for those who are parking (AwaitParking); looks
-//             for parked events of the key.
-//   a lane    parks; makes sure that nothing was erased that its worker has not put down (RefuseErased); commits.
+//   forget()       erases and commits, which counts (pg::NoteErasure); waits for those who are parking (AwaitParking);
+//                  looks for parked events of the key.
+//   a lane         parks what it has in memory; makes sure that nothing was erased that its worker has not put down
+//                  (RefuseErased); commits.
+//   who copies     from the log says so (BeginCopy) before the statement that reads it; commits.
 //
 // Who parks is seen by forget(), or sees that it was there. Refused rows are read again, without what was erased.
 //
@@ -30,8 +32,12 @@ class Erasures {
   uint64_t put_down_;
 };
 
-// Returns when transactions have ended that had been through RefuseErased(). Call in a transaction that began after the
-// erasure was committed. Waits for no operator's. Plain; interruptible.
+// For a transaction that copies rows of the log to outbox_internal.parked, before it takes the snapshot that it reads
+// them by: AwaitParking() waits for it. Plain.
+void BeginCopy();
+
+// Returns when transactions have ended that had been through RefuseErased() or BeginCopy(). Call in a transaction that
+// began after the erasure was committed. Plain; interruptible.
 void AwaitParking();
 
 }  // namespace outbox::parked

@@ -29,9 +29,11 @@ void ReadLanes(uint64_t incarnation, std::vector<LaneId>* lanes) {
 }  // namespace
 
 bool NothingParked::For(const LaneId& lane) {
-  if (!known_) {
+  if (!known_ || known_of_ != parked_here_) {
+    known_of_ = parked_here_;
     lanes_.clear();
     if (!TryInTransaction([&] { ReadLanes(incarnation_, &lanes_); }).ok()) {
+      known_ = false;
       return false;
     }
     std::sort(lanes_.begin(), lanes_.end());

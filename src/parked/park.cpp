@@ -1,4 +1,5 @@
 // Parking: how rows come into outbox_internal.parked [P]. (Copies of a replay come by admin/operate/replay_copy.)
+#include "parked/nothing_parked.h"
 #include "parked/rows.h"
 #include "parked/statements.h"
 #include "pg/sql.h"
@@ -154,6 +155,7 @@ bool InsertPortion(const ParkedOwner& owner, std::span<const relay::Parking> eve
 }  // namespace
 
 bool InsertParked(const ParkedOwner& owner, std::span<const relay::Parking> events) {
+  NothingParked::ForgetAll();
   size_t first = 0;
   while (first < events.size()) {
     size_t bytes = 0;

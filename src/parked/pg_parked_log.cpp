@@ -109,7 +109,6 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
     }
     OUTBOX_FAULT_THROW("parked.park.uncommitted");
   });
-  nothing_->Forget();
   OUTBOX_FAULT_POINT("parked.park.after");
   if (!owner) {
     return Status().OfOwner(owner);  // what is raised above takes back what was inserted

@@ -327,7 +327,8 @@ bool Relay::Add(const LaneId& id) {
                                               logs.filter.get(), &windows_);
   logs.parked = std::make_unique<parked::PgParkedLog>(id, place_.incarnation, publisher_.dead_letters(),
                                                       &nothing_parked_, &erasures_);
-  logs.sides = std::make_unique<log::PgSideLog>(id, static_cast<int>(route->second.config.lanes), place_.incarnation);
+  logs.sides = std::make_unique<log::PgSideLog>(id, static_cast<int>(route->second.config.lanes), place_.incarnation,
+                                                &erasures_);
   logs.figures = FiguresOf(place_.database, id.route_id, destination, config_);
   OwnedLane lane;
   lane.route = route->second;

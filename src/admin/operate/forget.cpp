@@ -34,12 +34,12 @@ using outbox::pg::Guard;
 using outbox::pg::UserError;
 
 struct Counts {
-  int64 forgotten = 0;           // rows of the log
-  int64 kept = 0;                // undelivered, on some route
-  std::vector<int64> kept_at;    // created_at of those of the log among them
-  int64 given_up = 0;            // undelivered: per event and route; parked events; rows of foreign_event
-  std::vector<int64> erased_at;  // created_at of what was undelivered: a lane may have it in memory, and park it
-  int64 in_hand = 0;             // of these: on routes whose lane may have delivered some
+  int64 forgotten = 0;         // rows of the log
+  int64 kept = 0;              // undelivered, on some route
+  std::vector<int64> kept_at;  // created_at of those of the log among them
+  int64 given_up = 0;          // undelivered: per event and route; parked events; rows of foreign_event
+  bool erased_unsent = false;  // of the day in hand: a lane may have it in memory
+  int64 in_hand = 0;           // of these: on routes whose lane may have delivered some
 };
 
 // A LIKE pattern that matches exactly this text.
@@ -212,15 +212,14 @@ class Forgetter {
 
   // Removes the key's parked events in any state, except those being sent just now, which stay for another try; returns
   // how many. `times`: only what was created then; NULL: all.
-  int64 RemoveParked(const Cell& times) {
+  int64 RemoveParked() {
     int64 gone = 0;
-    for (const Row& row : RunSql(
-             Access::kWrite,
-             "SELECT p.id, r.name FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
-             "WHERE p.aggregate_type = $1 AND p.aggregate_id = $2 AND p.created_at < $3::timestamptz AND ($4 IS NULL "
-             "OR (extract(epoch FROM p.created_at) * 1000000)::bigint = ANY ($4::bigint[])) "
-             "GROUP BY p.id, r.id, r.name ORDER BY min(p.created_at), r.id, p.id",
-             {Cell(key_.type), Cell(key_.id), Cell(UnixMicrosText(end_)), times})) {
+    for (const Row& row :
+         RunSql(Access::kWrite,
+                "SELECT p.id, r.name FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
+                "WHERE p.aggregate_type = $1 AND p.aggregate_id = $2 AND p.created_at < $3::timestamptz "
+                "GROUP BY p.id, r.id, r.name ORDER BY min(p.created_at), r.id, p.id",
+                {Cell(key_.type), Cell(key_.id), Cell(UnixMicrosText(end_))})) {
       try {
         std::vector<ParkedRow> rows = LockParked(row[0], row[1], Wanted::kGivenUp);
         outbox::pg::NoteParkedChange();
@@ -236,13 +235,12 @@ class Forgetter {
     return gone;
   }
 
-  bool AnyParked(const Cell& times) {
+  bool AnyParked() {
     return !RunSql(
                 Access::kWrite,
                 "SELECT FROM outbox_internal.parked WHERE aggregate_type = $1 AND aggregate_id = $2 AND created_at < "
-                "$3::timestamptz AND ($4 IS NULL OR (extract(epoch FROM created_at) * 1000000)::bigint = ANY "
-                "($4::bigint[])) LIMIT 1",
-                {Cell(key_.type), Cell(key_.id), Cell(UnixMicrosText(end_)), times})
+                "$3::timestamptz LIMIT 1",
+                {Cell(key_.type), Cell(key_.id), Cell(UnixMicrosText(end_))})
                 .empty();
   }
 
@@ -300,7 +298,7 @@ void Blank(const std::vector<Found>& rows, const Forgetter& forgetter, Counts* c
     });
     counts->forgotten += done;
     if (row.unsent) {
-      counts->erased_at.push_back(row.created_at);
+      counts->erased_unsent = true;
     }
   }
 }
@@ -322,12 +320,12 @@ void LookOnly(Forgetter* forgetter, bool undelivered, Counts* counts) {
 }
 
 // What waits beside the log. Lanes may park more of the key meanwhile.
-void GiveUpParked(const Cell& times, Forgetter* forgetter, Batches* batches, Counts* counts) {
+void GiveUpParked(Forgetter* forgetter, Batches* batches, Counts* counts) {
   constexpr int kTries = 20;
   for (int tries = 0; tries < kTries; tries++) {
-    counts->given_up += forgetter->RemoveParked(times);
+    counts->given_up += forgetter->RemoveParked();
     batches->Commit();
-    if (!forgetter->AnyParked(times)) {
+    if (!forgetter->AnyParked()) {
       break;
     }
     batches->GiveWay();
@@ -360,9 +358,9 @@ void EraseDay(int64 since, int64 until, bool undelivered, Forgetter* forgetter, 
     OUTBOX_FAULT_POINT("forget.given_up");
   }
   LockDay(outbox::days::DayOfMicros(since));
-  const size_t before = counts->erased_at.size();
+  counts->erased_unsent = false;
   Blank(forgetter->FindRows(since, until, nullptr), *forgetter, counts);
-  if (undelivered && counts->erased_at.size() > before) {
+  if (undelivered && counts->erased_unsent) {
     outbox::pg::NoteErasure();
   }
   batches->Commit();
@@ -380,16 +378,16 @@ void Erase(const AggregateKey& key, bool undelivered, const Cell& reason, Batche
   Forgetter forgetter(key, undelivered);
   batches->Commit();  // releases what was locked for counting
   if (undelivered) {
-    GiveUpParked(Cell(), &forgetter, batches, counts);
+    GiveUpParked(&forgetter, batches, counts);
     counts->given_up += forgetter.RemoveForeign();
     batches->Commit();
   }
   for (const auto& [since, until] : Forgetter::Days()) {
     EraseDay(since, until, undelivered, &forgetter, batches, counts);
   }
-  if (undelivered && !counts->erased_at.empty()) {  // a lane had read it, and has parked it since, or is about to
+  if (undelivered) {  // a lane or a replay had read it, and has parked it since, or is about to
     Guard(outbox::parked::AwaitParking);
-    GiveUpParked(TimesLiteral(counts->erased_at), &forgetter, batches, counts);
+    GiveUpParked(&forgetter, batches, counts);
   }
   counts->kept += forgetter.CountBeside(counts->kept_at);
   if (undelivered && counts->kept > 0) {

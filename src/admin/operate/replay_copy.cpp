@@ -6,6 +6,7 @@
 #include "admin/common/progress.h"
 #include "admin/operate/parked_rows.h"
 #include "log/replays.h"
+#include "parked/erasures.h"
 #include "pg/transaction_end.h"
 
 namespace outbox::admin {
@@ -86,6 +87,7 @@ int64 CopyStretch(const Replay& replay, size_t begin, size_t end, int64 due_base
 // Returns false if the replay was cancelled. *changing: the route is to have another number of lanes.
 bool CopyBatch(Replay* replay, size_t begin, size_t end, int64 due_base, bool* changing) {
   ReplayPlan& plan = replay->plan;
+  Guard(outbox::parked::BeginCopy);
   if (RunSql(Access::kWrite, "SELECT FROM outbox.replay WHERE number = $1::bigint AND state = 'copying' FOR UPDATE",
              {replay->number})
           .empty()) {
