@@ -179,6 +179,7 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
   }
   const SinkDeath death = retry.TakeDeath();
   if (death != SinkDeath::kNone) {
+    ForLanesOf(destination, [&](Lane* lane) { lane->OnSecondSinkDied(death); });
     ForQueuesOf(destination, [&](ParkedQueue* queue) { queue->OnSinkDied(death); });
   }
   if (retry.TakeRecovered()) {

@@ -79,6 +79,9 @@ void Lane::Resume(const TurnContext& turn) {
 }
 
 void Lane::Leave(GoneReason reason) {
+  if (phase_ == Phase::kGone) {
+    return;
+  }
   Destination* destination = lane_.destination;
   if (reason == GoneReason::kUnclean) {
     lane_.meter.Unknown(lane_.pipeline.outstanding() + lane_.pipeline.done_ahead());
@@ -197,6 +200,9 @@ void Lane::Release(int64_t deadline) {
 // --- stepping ----------------------------------------------------------------------------------------------------
 
 bool Lane::DoStep(TurnContext* turn) {
+  if (phase_ == Phase::kGone) {
+    return false;
+  }
   if (acker_.behind()) {
     Advance();
   }

@@ -82,6 +82,11 @@ class Lane {
   void OnSinkReplaced(SinkUse sink);  // what was sent there will have no outcome
   // See Sender.
   bool OnSinkDied(SinkDeath death) { return sender_.OnSinkDied(SinkUse::kMain, death); }
+  void OnSecondSinkDied(SinkDeath death) {
+    if (topics_.trial().on() && HadRecords(death) && sender_.under_way(SinkUse::kSecond)) {
+      topics_.trial().OnSinkDied();
+    }
+  }
   bool Overdue(SinkUse sink, bool well, int64_t now) { return sender_.Overdue(sink, well, now); }
   void OnOverdue(const Error& error, const TurnContext& turn) { sender_.OnOverdue(error, turn); }
   const Watchdog& watchdog() const { return sender_.watchdog(); }

@@ -62,7 +62,7 @@ bool Reader::OpenWindow(TurnContext* turn) {
     barrier_opened_ = turn->barrier;
   }
   if (!opened) {
-    if (!stopped()) {
+    if (!stopped() && !limited_) {
       lane_->pipeline.AddBarrier(turn->barrier);
     }
     return false;

@@ -72,6 +72,7 @@ class Reader {
   // See LaneLog.
   void LimitTo(const Snapshot* limit) {
     lane_->log->LimitTo(limit);
+    limited_ = limit != nullptr;
     horizon_ = Horizon::kBehind;
   }
   // Whether it has read all that `snapshot` sees; that need not have been sent.
@@ -89,6 +90,7 @@ class Reader {
   bool woken_ = false;
   bool starved_ = false;
   bool opens_ = true;
+  bool limited_ = false;
   uint64_t barrier_opened_ = 0;  // newest barrier when it caught up
   uint64_t opened_version_ = 0;  // of the filter, when the newest window was opened
   int64_t next_poll_ = 0;

@@ -186,9 +186,11 @@ void Sender::OnSinkReplaced(SinkUse sink) {
       state_ = SendState::kDraining;
     }
   }
-  backoff_.Reset();
-  aborts_ = 0;
-  OnUp(SinkUse::kMain);
+  if (at_ == sink) {
+    backoff_.Reset();
+    aborts_ = 0;
+  }
+  OnUp(sink);
 }
 
 void Sender::OnSinkClosed() {

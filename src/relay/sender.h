@@ -122,6 +122,8 @@ class Sender {
   bool Rests() const {
     return state_ == SendState::kFlowing && failures_.empty() && suspects_.empty() && search_.empty() && trouble_.ok();
   }
+  // Something of it was in flight at that sink, or had no outcome there just now.
+  bool under_way(SinkUse sink) const { return at_ == sink && (source_->outstanding() > 0 || cut_ != Cut::kNothing); }
   bool drained() const { return state_ == SendState::kDraining && source_->outstanding() == 0; }
   // Decides what each outcome means, and begins a new epoch. drained() before, halted after.
   void Settle(const TurnContext& turn);

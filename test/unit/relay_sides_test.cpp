@@ -320,5 +320,127 @@ TEST_F(SidesTest, ABarrierWaitsForSideLanes) {
   EXPECT_EQ(Status().barrier_done, 7u);
 }
 
+// While a rejoin is prepared the side lane reads to where the lane stands, no further: it has not read all, and says
+// so.
+TEST_F(SidesTest, NoBarrierIsReachedBeforeItsEventsAreWhereARejoinIsRefused) {
+  bad = {"b"};
+  std::map<uint64_t, int64_t> sent;
+  const auto slowly = [&](FakeSink* of) {
+    for (size_t i = 0; i < of->pending.size();) {
+      const auto found = sent.try_emplace(of->pending[i].seq * 2 + (of == sink ? 0 : 1), clock.now).first;
+      if (clock.now - found->second < 5'000) {
+        ++i;
+      } else if (bad.count(of->pending[i].record.topic) != 0) {
+        of->Fail(i, ErrorClass::kTopic);
+        i = 0;
+      } else {
+        of->Deliver(i);
+      }
+    }
+  };
+  server.fails = [](const char* function) { return std::string(function) == "Rejoin"; };
+  std::map<uint64_t, size_t> barriers;  // how many events were committed before it
+  uint64_t barrier = 0;
+  int early = 0;
+  for (int ms = 0; ms < 20'000; ++ms) {
+    clock.now = int64_t{ms} * 1'000;
+    if (ms % 3 == 0) {
+      Emit("b", "k" + std::to_string(ms % 7));
+    }
+    if (ms == 1'000) {
+      bad.clear();
+    }
+    slowly(sink);
+    if (probe != nullptr) {
+      slowly(probe);
+    }
+    barriers[++barrier] = server.rows.size();
+    Turn(true, barrier);
+    const uint64_t done = Status().barrier_done;
+    early += done != 0 && broker.log.size() < barriers[done] ? 1 : 0;
+  }
+  EXPECT_GT(server.calls["Rejoin"], 0);
+  EXPECT_EQ(early, 0);
+}
+
+// The second sink's process dies of an event, each time that the topic is tried there: the search at the lanes' sink
+// finds it.
+TEST_F(SidesTest, AnEventThatKillsTheSecondSinkIsFound) {
+  AnswerByItself();
+  bad = {"b"};
+  Emit("a");
+  Emit("b");
+  const int64_t poison = server.rows.back().created_at;
+  RunUntil(1'000'000);
+  ASSERT_EQ(server.sides.size(), 1u);
+  bad.clear();
+  int deaths = 0;
+  const auto look = [&](FakeSink* of) {
+    for (const Pending& one : of->pending) {
+      if (one.record.created_at == poison) {
+        ++deaths;
+        of->Die();
+        return;
+      }
+    }
+    of->DeliverAll();
+  };
+  sink->on_poll = [&] { look(sink); };
+  constexpr int64_t kHour = 3'600'000'000;
+  for (int64_t next = Turn(); next < kHour && clock.now < kHour; next = Turn()) {
+    if (probe != nullptr) {
+      probe->on_poll = [&] { look(probe); };
+    }
+    clock.now = std::max(clock.now, next);
+  }
+  EXPECT_LT(deaths, 20);
+  EXPECT_EQ(server.parked.size(), 1u);
+  EXPECT_TRUE(server.sides.empty());
+}
+
+// What a lane and its side lane had in flight is given back to the destination once, also where both are lost in one
+// save.
+TEST_F(SidesTest, ALostLaneAndItsSideLaneLeaveTheDestinationItsRoom) {
+  options.chunk_bytes = 16 * 1024;
+  engine->SetOptions(options);
+  Server second{&clock};
+  ASSERT_TRUE(engine->AddLane({2, 0}, spec, fakes::Logs(&second, spec), kDestination));
+  AnswerByItself();
+  server.fails = [](const char* function) { return std::string(function) == "Rejoin"; };
+  bad = {"b"};
+  Emit("a");
+  Emit("b");
+  RunUntil(1'000'000);
+  bad.clear();
+  RunUntil(clock.now + 60'000'000);
+  ASSERT_EQ(server.sides.size(), 1u);
+  int left = 100;  // each has something to save, and the side lane much more in its hands
+  sink->on_poll = [&, this] {
+    while (left > 0 && !sink->pending.empty()) {
+      sink->Deliver();
+      --left;
+    }
+  };
+  const auto emit = [](Server* of, int count, const char* topic) {
+    for (int i = 0; i < count; ++i) {
+      of->EmitCommitted("k", 200, topic);
+    }
+  };
+  emit(&server, 50, "a");
+  emit(&server, 1000, "b");
+  emit(&server, 50, "a");
+  server.owned = false;
+  RunUntil(clock.now + 2'000'000);
+  ASSERT_FALSE(engine->HasLane(kLane));
+  sink->on_poll = nullptr;
+  emit(&second, 2000, "a");
+  RunUntil(clock.now + 5'000'000);
+  engine->Lanes(&statuses);
+  engine->Internals(&internals);
+  ASSERT_EQ(statuses.size(), 1u);
+  EXPECT_GT(internals[0].inflight_bytes, 100'000u);
+  engine.reset();
+}
+
 }  // namespace
 }  // namespace outbox::relay
