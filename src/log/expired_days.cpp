@@ -184,15 +184,22 @@ days::DropReport DropLogTablesToFit(int64_t now_micros, int64_t most_bytes) {
 
 namespace {
 
-// created_at of its newest transaction's events, Unix microseconds; 0: nothing is visible. Older transactions may have
-// written a little later.
-int64_t NewestInSpare() {
-  static Statement newest = {
-      "SELECT created_at FROM outbox_internal.log_spare ORDER BY xid DESC LIMIT 1", 0, {}, nullptr};
-  RunStatement(&newest, nullptr);
+// created_at of what it holds, Unix microseconds; 0: nothing is visible. The first is of its newest transaction, by
+// index: one that began earlier may have written later.
+int64_t AnswerOf(Statement* statement) {
+  RunStatement(statement, nullptr);
   bool null = true;
   Datum at = SPI_processed > 0 ? ResultDatum(0, 0, &null) : static_cast<Datum>(0);
   return null ? 0 : DatumGetTimestampTz(at) + kPgEpochMicros;
+}
+int64_t LateInSpare() {
+  static Statement late = {
+      "SELECT created_at FROM outbox_internal.log_spare ORDER BY xid DESC LIMIT 1", 0, {}, nullptr};
+  return AnswerOf(&late);
+}
+int64_t NewestInSpare() {
+  static Statement newest = {"SELECT max(created_at) FROM outbox_internal.log_spare", 0, {}, nullptr};
+  return AnswerOf(&newest);
 }
 
 }  // namespace
@@ -201,7 +208,8 @@ bool EmptySpareTable(int64_t now_micros, int64_t retention_micros) {
   Outstanding outstanding;
   bool emptied = false;
   pg::InTransaction(CurrentMemoryContext, [&] {
-    if (!days::SpareTableIsUsed() || NewestInSpare() + kDayMicros > now_micros - retention_micros) {
+    const auto kept = [&](int64_t created_at) { return created_at + kDayMicros > now_micros - retention_micros; };
+    if (!days::SpareTableIsUsed() || kept(LateInSpare())) {
       return;
     }
     Oid spare = days::SpareTable();
@@ -209,7 +217,7 @@ bool EmptySpareTable(int64_t now_micros, int64_t retention_micros) {
     if (outstanding.Find(spare)) {
       return;
     }
-    if (!ConditionalLockRelationOid(spare, AccessExclusiveLock) || outstanding.Find(spare)) {
+    if (!ConditionalLockRelationOid(spare, AccessExclusiveLock) || outstanding.Find(spare) || kept(NewestInSpare())) {
       return;
     }
     days::GiveNewStorage(spare);
@@ -308,10 +316,7 @@ namespace {
 int64_t NewestSpareKey() {
   static Statement newest = {
       "SELECT k.at FROM outbox_internal.emit_key_spare k ORDER BY k.at DESC LIMIT 1", 0, {}, nullptr};
-  RunStatement(&newest, nullptr);
-  bool null = true;
-  Datum at = SPI_processed > 0 ? ResultDatum(0, 0, &null) : static_cast<Datum>(0);
-  return null ? 0 : DatumGetTimestampTz(at) + kPgEpochMicros;
+  return AnswerOf(&newest);
 }
 
 void EmptySpareKeyTable(int64_t before_micros) {

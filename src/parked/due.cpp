@@ -336,7 +336,7 @@ bool TakeRows(const ParkedOwner& owner, const DueWork& work, relay::ClaimedChunk
   AddRows(work, DueVerdict::kTake, &arguments);
   RunStatement(&take, arguments.values);
   if (SPI_processed != count) {
-    return false;
+    ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE), errmsg("parked events changed under their locks")));
   }
   size_t before = chunk->events.size();
   chunk->events.resize(before + count);

@@ -12,24 +12,38 @@ void PendingRecords::Add(uint32_t flow, uint32_t epoch, uint64_t first_seq, uint
   }
 }
 
-bool PendingRecords::Resolve(uint32_t flow, uint64_t first_seq, uint32_t count, uint32_t* epoch) {
+bool PendingRecords::Has(uint32_t flow, uint64_t first_seq, uint32_t count) const {
   while (count != 0) {
-    auto found = batches_.upper_bound(first_seq);
+    const auto found = batches_.upper_bound(first_seq);
     if (found == batches_.begin()) {
       return false;
     }
-    --found;
-    Batch& batch = found->second;
-    if (batch.flow != flow || first_seq - found->first >= batch.count) {
+    const auto& [first, batch] = *std::prev(found);
+    if (batch.flow != flow || first_seq - first >= batch.count) {
       return false;
     }
-    auto begin = static_cast<uint32_t>(first_seq - found->first);
-    uint32_t end = begin + std::min(count, batch.count - begin);
+    const auto begin = static_cast<uint32_t>(first_seq - first);
+    const uint32_t end = begin + std::min(count, batch.count - begin);
     for (uint32_t i = begin; i < end; ++i) {
       if (batch.Done(i)) {
         return false;
       }
     }
+    first_seq += end - begin;
+    count -= end - begin;
+  }
+  return true;
+}
+
+bool PendingRecords::Resolve(uint32_t flow, uint64_t first_seq, uint32_t count, uint32_t* epoch) {
+  if (!Has(flow, first_seq, count)) {
+    return false;
+  }
+  while (count != 0) {
+    auto found = std::prev(batches_.upper_bound(first_seq));
+    Batch& batch = found->second;
+    auto begin = static_cast<uint32_t>(first_seq - found->first);
+    uint32_t end = begin + std::min(count, batch.count - begin);
     *epoch = batch.epoch;
     if (begin == batch.done_to) {
       batch.done_to = end;

@@ -12,7 +12,7 @@ class PendingRecords {
  public:
   // Numbers are never used twice.
   void Add(uint32_t flow, uint32_t epoch, uint64_t first_seq, uint32_t count);
-  // Returns false if a record is not pending or belongs to another flow; nothing is changed from that record on.
+  // Returns false, and changes nothing, if a record is not pending or belongs to another flow.
   // `*epoch` is that of the last record.
   bool Resolve(uint32_t flow, uint64_t first_seq, uint32_t count, uint32_t* epoch);
   bool empty() const { return batches_.empty(); }
@@ -39,6 +39,8 @@ class PendingRecords {
   }
 
  private:
+  bool Has(uint32_t flow, uint64_t first_seq, uint32_t count) const;
+
   struct Batch {
     uint32_t flow = 0;
     uint32_t epoch = 0;

@@ -376,6 +376,11 @@ TEST(PendingRecords, RefusesStrangers) {
   EXPECT_FALSE(pending.Resolve(1, 99, 1, &epoch));
   EXPECT_FALSE(pending.Resolve(1, 103, 1, &epoch));
   EXPECT_FALSE(pending.Resolve(1, 102, 2, &epoch));
+  pending.Add(1, 1, 103, 2);
+  EXPECT_FALSE(pending.Resolve(1, 100, 9, &epoch));
+  EXPECT_EQ(pending.records(), 5u) << "a range that is not all there has no outcome";
+  EXPECT_TRUE(pending.Resolve(1, 100, 5, &epoch));
+  EXPECT_TRUE(pending.empty());
 }
 
 }  // namespace
