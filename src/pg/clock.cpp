@@ -22,7 +22,6 @@ namespace outbox::pg {
 
 namespace {
 
-int64 local_clock = 0;
 bool warned = false;
 
 constexpr int64 kCeilingAhead = 10 * USECS_PER_SEC;  // of the wall clock, at most
@@ -39,16 +38,9 @@ void WarnNotPreloaded() {
   warned = true;
   ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("outbox is not preloaded: events are stored, but nothing publishes them"),
-                    errdetail("No background worker of outbox runs in this server, and the order of events between "
-                              "sessions is not kept."),
+                    errdetail("No background worker of outbox runs in this server."),
                     errhint("An administrator adds outbox to shared_preload_libraries in postgresql.conf, and restarts "
                             "the server: shared_preload_libraries = 'outbox'")));
-}
-
-int64 TakeLocal(int64 count) {
-  int64 first = Max(RawWall(), local_clock + 1);
-  local_clock = first + count - 1;
-  return first;
 }
 
 Oid CeilingSequence() {
@@ -81,6 +73,22 @@ void LockCeiling(Oid sequence, LOCKTAG* tag) {
 void StoreCeiling(Oid sequence, Oid owner, int64 ceiling) {
   AsOwner(owner, {},
           [sequence, ceiling] { DirectFunctionCall2(setval_oid, ObjectIdGetDatum(sequence), Int64GetDatum(ceiling)); });
+}
+
+// Without shared memory the clock is where the ceiling is.
+int64 TakeStored(int64 count) {
+  Oid sequence = CeilingSequence();
+  if (!OidIsValid(sequence)) {
+    ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("sequence outbox_internal.clock_ceiling is missing"),
+                    errhint("Restore the database from a dump, or create the extension anew.")));
+  }
+  LOCKTAG tag;
+  LockCeiling(sequence, &tag);
+  Oid owner = InvalidOid;
+  int64 first = Max(RawWall(), StoredCeiling(sequence, &owner) + 1);
+  StoreCeiling(sequence, owner, first + count - 1);
+  LockRelease(&tag, ExclusiveLock, false);
+  return first;
 }
 
 // The ceiling of this process, used if the database has no slot in shared memory. No worker serves it then.
@@ -220,7 +228,7 @@ void ForgetClockCeiling() {
 int64 TakeReadings(int64 count) {
   if (Shared() == nullptr) {
     WarnNotPreloaded();
-    return TakeLocal(count);
+    return TakeStored(count);
   }
   pg_atomic_uint64* ceiling = KnownCeiling();
   if (pg_atomic_read_u64(ceiling) == kNeverRead) {

@@ -16,8 +16,8 @@
 
 namespace outbox::pg {
 
-// Takes `count` consecutive readings (at least 1) and returns the first. Without preload the clock is this process's
-// own: no order between sessions is promised then, and each session is told so once.
+// Takes `count` consecutive readings (at least 1) and returns the first. Without preload the clock is in that sequence
+// alone, which is slower, and each session is told once that nothing is published.
 int64 TakeReadings(int64 count);
 
 // The last reading of this database since the server started; 0: none, or no preload.
