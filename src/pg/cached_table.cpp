@@ -55,13 +55,20 @@ void CachedTable::Watch() {
 
 void CachedTable::Read() {
   Watch();
-  const Oid found = FindOurRelation(name_);
-  if (OidIsValid(found)) {
+  Oid found = FindOurRelation(name_);
+  while (OidIsValid(found)) {
     if (if_locked_ == IfLocked::kWait) {
       LockRelationOid(found, AccessShareLock);
     } else if (!ConditionalLockRelationOid(found, AccessShareLock)) {
       return;
     }
+    // With the lock the session has heard of all that was done: of an extension that was dropped and made anew, too.
+    const Oid now = FindOurRelation(name_);
+    if (now == found) {
+      break;
+    }
+    UnlockRelationOid(found, AccessShareLock);
+    found = now;
   }
   table_ = found;
   const uint64 changes = changes_;  // a change from here on has it read again
