@@ -10,6 +10,13 @@ inline constexpr const char* kSinkProgramHint =
     "The sink's program ends by itself: see what it has written to the server log, and whether its libraries are "
     "installed (ldd on the program).";
 
+// What was committed is not where it has to be before it is published.
+inline constexpr const char* kNoStandby = "NO_STANDBY";
+inline constexpr const char* kNoStandbyHint =
+    "Start the standbys that synchronous_standby_names asks for, or ask for others: SELECT application_name, "
+    "sync_state, "
+    "flush_lsn FROM pg_stat_replication. Events that they have are published by themselves.";
+
 // SQLSTATE, where a lane could not write to its tables.
 inline constexpr const char* kDiskFull = "53100";
 inline constexpr const char* kDiskFullHint =

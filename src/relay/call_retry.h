@@ -70,6 +70,13 @@ class CallRetry {
     failed_call_ = call;
     return true;
   }
+  // The call has done what it could, and waits for others, as `why` says: there is no back-off.
+  void Awaits(const Error& why, const TurnContext& turn, LogCall call) {
+    if (trouble_.ok() || call == failed_call_) {
+      trouble_.Note(why, turn.clock->WallMicros());
+      failed_call_ = call;
+    }
+  }
   // For a call on behalf of the lane's owner.
   CallResult Result(const Status& status, const TurnContext& turn, LogCall call = LogCall::kAny) {
     if (status.not_owner()) {

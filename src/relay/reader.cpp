@@ -6,8 +6,16 @@ namespace outbox::relay {
 
 namespace {
 
-constexpr size_t kMaxWindows = 256;   // in flight at once: each holds two snapshots
-constexpr uint32_t kMoveShares = 64;  // lanes that rest do not all move in one turn
+constexpr size_t kMaxWindows = 256;         // in flight at once: each holds two snapshots
+constexpr uint32_t kMoveShares = 64;        // lanes that rest do not all move in one turn
+constexpr int64_t kTellMicros = 5'000'000;  // a standby that takes longer is one that a person should look for
+
+const Error& NoStandby() {
+  static const Error error{ErrorClass::kConfig, "NO_STANDBY",
+                           "what was committed is not on the standbys that synchronous_standby_names asks for; it is "
+                           "published when it is"};
+  return error;
+}
 
 }  // namespace
 
@@ -88,13 +96,19 @@ Reader::Durability Reader::Durable(uint64_t lsn, TurnContext* turn) {
     return Durability::kNotYet;
   }
   bool durable = false;
-  if (lane_->log_retry.Failed(lane_->log->CheckDurable(lsn, &durable), *turn, LogCall::kDurable)) {
-    return Durability::kNotYet;
-  }
-  if (!durable) {
+  const Status status = lane_->log->CheckDurable(lsn, &durable);
+  if (status.ok() && !durable) {
     durable_try_ = turn->now + turn->options->durable_retry_micros;
+    undurable_since_ = undurable_since_ == 0 ? turn->now : undurable_since_;
+    if (turn->now - undurable_since_ >= kTellMicros) {
+      lane_->log_retry.Awaits(NoStandby(), *turn, LogCall::kDurable);
+    }
     return Durability::kNotYet;
   }
+  if (lane_->log_retry.Failed(status, *turn, LogCall::kDurable)) {
+    return Durability::kNotYet;
+  }
+  undurable_since_ = 0;
   turn->durable_lsn = lsn;
   return Durability::kFoundOut;
 }

@@ -96,6 +96,7 @@ class Reader {
   int64_t next_poll_ = 0;
   int64_t next_move_ = 0;  // when it opens a window though others look
   int64_t durable_try_ = 0;
+  int64_t undurable_since_ = 0;  // the first look that said so; 0: the last one did not
 };
 
 }  // namespace outbox::relay

@@ -41,10 +41,14 @@ is(types(), 'without standbys', 'and not published while the standby does not ha
 }
 pass('other databases come and go meanwhile');
 is(types(), 'without standbys', 'still not published');
+ok(wait_for_value($node, 'SELECT error_code, error_class FROM outbox.lag', 'NO_STANDBY|config', 30), 'outbox.lag says what it waits for');
+like(sql(q{SELECT status || ': ' || detail || ' ' || hint FROM outbox.doctor() WHERE "check" = 'lane'}), qr/^problem: .*NO_STANDBY: .*synchronous_standby_names.* pg_stat_replication/, 'and doctor(), with what to do');
+is(sql('SELECT outbox.doctor_ok()'), 'f', 'which is not well');
 
 $standby->start;
 ok(wait_idle($node), 'the standby comes, and the events go');
 is(types(), 'without standbys,local,off', 'in order');
+ok(wait_for_value($node, q{SELECT error_code IS NULL FROM outbox.lag}, 't', 10), 'and nothing is said any more');
 emit('on', 'on');
 ok(wait_idle($node), 'with the standby there all is as ever');
 

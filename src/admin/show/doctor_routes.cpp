@@ -184,6 +184,7 @@ namespace {
 // Of trouble of class config: what somebody has to do about it.
 const char* ForAPerson(std::string_view code) {
   return code.starts_with(pg::kSinkCodes) ? pg::kSinkProgramHint
+         : code == pg::kNoStandby         ? pg::kNoStandbyHint
                                           : "An option, a credential or a right has to be changed.";
 }
 
