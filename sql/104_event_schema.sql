@@ -90,6 +90,70 @@ SELECT outbox.emit('o', 1, 'double', '{"a": 1}');
 SELECT outbox.emit('o', 1, 'double', '{"a": "x"}') IS NOT NULL AS valid;
 SELECT outbox.event_schema('o', 'long', '{"pattern": "^(a|b)*$"}');
 SELECT outbox.emit('o', 1, 'long', to_jsonb(repeat('ab', 200000))) IS NOT NULL AS valid;
+-- What a reference leads to is checked wherever it stands, also where no keyword has a schema.
+\set SHOW_CONTEXT never
+SELECT outbox.event_schema('o', 'ref', '{"$ref": "#/foo", "foo": {"type": 5}}');
+SELECT outbox.event_schema('o', 'ref', '{"$ref": "#/components/schemas/Order", "components": {"schemas": {"Order": {"type": "object", "required": "id"}}}}');
+SELECT outbox.event_schema('o', 'ref', '{"$ref": "#/x/a", "x": {"a": {"anyOf": [{"not": {"$ref": "#/x/b"}}]}, "b": {"items": {"$ref": "#/x/c"}}, "c": {"properties": []}}}');
+SELECT outbox.event_schema('o', 'ref', '{"$ref": "#/x", "x": {"$ref": "#/x"}}');
+SELECT outbox.event_schema('o', 'ref', '{"$ref": "#/x/a", "x": {"a": {"allOf": [{"$ref": "#/x/b"}]}, "b": {"$ref": "#/x/b"}}}');
+SELECT outbox.event_schema('o', 'ref', '{"$ref": "#/x/a", "x": {"a": {"$ref": "#/x/b"}, "b": {"$ref": "#/x/a"}}}');
+SELECT outbox.event_schema('o', 'ref', '{"$ref": "#/x/3", "x": [{}, true, {"type": "string"}]}');
+SELECT outbox.event_schema('o', 'ref', '{"$ref": "#/x/01", "x": [{}, true]}');
+SELECT outbox.event_schema('o', 'ref', '{"$ref": "#/required/0", "required": ["a"]}');
+SELECT outbox.event_schema('o', 'ref', '{"$ref": "#/x", "x": null}');
+SELECT outbox.event_schema('o', 'ref', '{"$ref": "#x"}');
+SELECT outbox.event_schema('o', 'ref', '{"$ref": 5}');
+SELECT outbox.event_schema('o', 'ref', jsonb_build_object('$ref', '#/x/r1', 'x', (SELECT jsonb_object_agg('r' || i, jsonb_build_object('$ref', '#/x/r' || i + 1)) FROM generate_series(1, 10000) i)));
+SELECT outbox.event_schema('o', 'ref', jsonb_build_object('$ref', '#' || repeat('/x', 1000), 'x', (repeat('{"x":', 1000) || 'true' || repeat('}', 1000))::jsonb));
+SELECT outbox.event_schema('o', 'ref', jsonb_build_object('$ref', '#' || repeat('/x', 1001), 'x', (repeat('{"x":', 1001) || '{}' || repeat('}', 1001))::jsonb));
+-- A hundred one after another are followed, and ten thousand that refer to one another on the way.
+SELECT outbox.event_schema('o', 'ref', jsonb_build_object('$ref', '#/x/r1', 'x', (SELECT jsonb_object_agg('r' || i, CASE WHEN i < 100 THEN jsonb_build_object('$ref', '#/x/r' || i + 1) ELSE '{"type": "string"}' END) FROM generate_series(1, 100) i)));
+SELECT outbox.emit('o', 1, 'ref', '1');
+SELECT outbox.event_schema('o', 'ref', jsonb_build_object('$ref', '#/x/r1', 'x', (SELECT jsonb_object_agg('r' || i, jsonb_build_object('properties', jsonb_build_object('a', jsonb_build_object('$ref', '#/x/r' || i % 10000 + 1)))) FROM generate_series(1, 10000) i)));
+SELECT outbox.emit('o', 1, 'ref', (repeat('{"a":', 900) || '{}' || repeat('}', 900))::jsonb) IS NOT NULL AS valid;
+-- To the root, to elements, and by names with ~, /, % and " in them.
+SELECT outbox.event_schema('o', 'ref', '{"properties": {"a": {"$ref": "#/x/0/1"}, "b": {"$ref": "#/a~0b~1c%25d%22%7E1"}, "c": {"$ref": "#"}, "d": {"$ref": "#/x%2F1"}}, "x": [[true, {"type": "string"}], false], "a~b/c%d\"/": {"type": "null"}}');
+SELECT outbox.emit('o', 1, 'ref', '{"a": 1}');
+SELECT outbox.emit('o', 1, 'ref', '{"b": 1}');
+SELECT outbox.emit('o', 1, 'ref', '{"c": {"c": {"a": "x", "b": 0}}}');
+SELECT outbox.emit('o', 1, 'ref', '{"d": 1}');
+SELECT outbox.emit('o', 1, 'ref', '{"a": "", "b": null, "c": {}}') IS NOT NULL AS valid;
+-- Of other shapes than a keyword wants, and numbers that none can mean.
+SELECT outbox.event_schema('o', 'e', '{"properties": []}');
+SELECT outbox.event_schema('o', 'e', '{"type": []}');
+SELECT outbox.event_schema('o', 'e', '{"type": [5]}');
+SELECT outbox.event_schema('o', 'e', '{"allOf": {}}');
+SELECT outbox.event_schema('o', 'e', '{"items": [true, 1]}');
+SELECT outbox.event_schema('o', 'e', '{"dependencies": {"a": [1]}}');
+SELECT outbox.event_schema('o', 'e', '{"enum": "a"}');
+SELECT outbox.event_schema('o', 'e', '{"patternProperties": {"(": true}}');
+SELECT outbox.event_schema('o', 'e', '{"multipleOf": 0}');
+SELECT outbox.event_schema('o', 'e', '{"multipleOf": -1}');
+SELECT outbox.event_schema('o', 'e', '{"maxItems": -1}');
+SELECT outbox.event_schema('o', 'e', '{"minLength": 0.5}');
+SELECT outbox.event_schema('o', 'e', '{"minLength": 1e400, "maxItems": 1e400, "multipleOf": 1e-400, "maximum": 1e400}');
+SELECT outbox.emit('o', 1, 'e', '"x"');
+SELECT outbox.emit('o', 1, 'e', '[1]') IS NOT NULL AND outbox.emit('o', 1, 'e', '1e399') IS NOT NULL AS valid;
+SELECT outbox.event_schema('o', 'e', '{"properties": {"a": true, "b": false}, "items": [true, false], "additionalItems": true, "not": false, "if": true, "then": true, "else": false, "allOf": [true], "contains": true, "propertyNames": true, "patternProperties": {"^c": false}, "dependentSchemas": {"d": false}, "$defs": {"x": false}, "additionalProperties": true}');
+SELECT outbox.emit('o', 1, 'e', '{"a": 1, "e": 2}') IS NOT NULL AND outbox.emit('o', 1, 'e', '[1]') IS NOT NULL AS valid;
+SELECT outbox.emit('o', 1, 'e', '{"b": 1}');
+SELECT outbox.emit('o', 1, 'e', '[1, 2]');
+SELECT outbox.emit('o', 1, 'e', '{"c": 1}');
+SELECT outbox.emit('o', 1, 'e', '{"d": 1}');
+-- What came in without being looked at, by a dump or by hand, is looked at before it is asserted, and holds up no other event.
+INSERT INTO outbox_internal.event_schema (aggregate_type, event_type, json_schema) VALUES ('planted', 'shape', '{"required": "id", "properties": []}'), ('planted', 'root', '5'),
+  ('planted', 'array', '[]'), ('planted', 'circle', '{"$ref": "#"}'), ('planted', 'pattern', '{"pattern": 1}'), ('planted', 'never', '{"$dynamicRef": "#"}'), ('planted', 'good', '{"type": "object"}');
+SELECT outbox.emit('planted', 1, 'shape', '{"id": 1}');
+SELECT outbox.emit('planted', 1, 'shape', '{"id": 1}');
+SELECT outbox.emit('planted', 1, 'root', '{}');
+SELECT outbox.emit('planted', 1, 'array', '{}');
+SELECT outbox.emit('planted', 1, 'circle', '{}');
+SELECT outbox.emit('planted', 1, 'pattern', '"x"');
+SELECT outbox.emit('planted', 1, 'never', '{}');
+SELECT outbox.emit('planted', 1, 'good', '7');
+SELECT outbox.emit('planted', 1, 'good', '{}') IS NOT NULL AND outbox.emit('planted', 1, 'other', '{}') IS NOT NULL AND outbox.emit_tombstone('planted', 1, 'shape') IS NOT NULL AS emitted;
+\set SHOW_CONTEXT errors
 -- Who may emit may not change a schema.
 CREATE ROLE regress_schema;
 SELECT outbox.grant_emit('regress_schema');

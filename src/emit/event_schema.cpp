@@ -25,7 +25,8 @@ struct EventSchema {
   Jsonb* schema;
   bool versioned;
   int32 version;
-  text* uri;  // nullptr: none
+  text* uri;     // nullptr: none
+  bool checked;  // that it is one
 };
 
 text* CopyText(Datum value) {
@@ -52,10 +53,10 @@ bool SameText(const text* a, const text* b) {
   return Size(a) == Size(b) && memcmp(Bytes(a), Bytes(b), Size(a)) == 0;
 }
 
-const EventSchema* Find(const List* known, const NewEvent* event) {
+EventSchema* Find(const List* known, const NewEvent* event) {
   const ListCell* cell = nullptr;
   foreach (cell, known) {
-    const auto* schema = static_cast<const EventSchema*>(lfirst(cell));
+    auto* schema = static_cast<EventSchema*>(lfirst(cell));
     if (SameText(schema->event_type, event->event_type) && SameText(schema->aggregate_type, event->aggregate_type)) {
       return schema;
     }
@@ -63,7 +64,11 @@ const EventSchema* Find(const List* known, const NewEvent* event) {
   return nullptr;
 }
 
-void CheckPayload(const EventSchema* schema, const NewEvent* event) {
+void CheckPayload(EventSchema* schema, const NewEvent* event) {
+  if (!schema->checked) {
+    CheckRegisteredSchema(schema->schema, schema->aggregate_type, schema->event_type);
+    schema->checked = true;
+  }
   char* json = pg_any_to_server(pnstrdup(Bytes(event->payload), Size(event->payload)),
                                 static_cast<int>(Size(event->payload)), PG_UTF8);
   Jsonb* document = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json)));
@@ -114,7 +119,7 @@ void RefusePattern(const text* name, const char* what) {
 
 void CheckEventSchema(NewEvent* event) {
   const List* known = schemas.Rows();
-  const EventSchema* schema = known == NIL ? nullptr : Find(known, event);
+  EventSchema* schema = known == NIL ? nullptr : Find(known, event);
   if (schema == nullptr) {
     return;
   }

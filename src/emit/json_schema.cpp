@@ -77,9 +77,12 @@ class Validator {
     if (reach_ != Reach::kEnd) {
       return false;
     }
+    const int references = references_;
+    references_ = 0;
     depth_++;
     const bool valid = Holds(schema, value, path, why);
     depth_--;
+    references_ = references;
     return valid;
   }
 
@@ -93,7 +96,6 @@ class Validator {
     given_up_ = where;
   }
 
-  // The same on this level, as a reference leads there.
   bool Holds(const JsonbValue& schema, const JsonbValue& value, const Path* path, const char** why) {
     CHECK_FOR_INTERRUPTS();
     if (++steps_ > kMostSteps) {
@@ -104,7 +106,7 @@ class Validator {
       return schema.val.boolean || Fail(why, path, "nothing is allowed here");
     }
     return EachMember(schema, [&](std::string_view keyword, const JsonbValue& of) {
-      return Keyword(schema, keyword, of, value, path, why);
+      return keyword == "$ref" ? Refer(of, value, path, why) : Keyword(schema, keyword, of, value, path, why);
     });
   }
 
@@ -139,15 +141,10 @@ class Validator {
     return false;
   }
 
-  bool Keyword(const JsonbValue& schema, std::string_view keyword, const JsonbValue& of, const JsonbValue& value,
-               const Path* path, const char** why) {
-    if (keyword == "$ref") {
-      JsonbValue target;
-      if (!Resolve(root_, TextOf(of), &target)) {
-        return Fail(why, path, "the schema refers to what it has not");
-      }
-      return Holds(target, value, path, why);
-    }
+  // In a frame of its own, which a level has once, while it has one of Holds() for each reference. So are those that go
+  // no deeper: the stack has room for kDeepest levels.
+  pg_noinline bool Keyword(const JsonbValue& schema, std::string_view keyword, const JsonbValue& of,
+                           const JsonbValue& value, const Path* path, const char** why) {
     if (keyword == "type") {
       return Type(of, value, path, why);
     }
@@ -181,7 +178,23 @@ class Validator {
     return Logic(schema, keyword, of, value, path, why);
   }
 
-  static bool Type(const JsonbValue& of, const JsonbValue& value, const Path* path, const char** why) {
+  // What it refers to, on this level.
+  bool Refer(const JsonbValue& reference, const JsonbValue& value, const Path* path, const char** why) {
+    JsonbValue target;
+    if (!Resolve(root_, TextOf(reference), &target)) {
+      return Fail(why, path, "the schema refers to what it has not");
+    }
+    if (references_ > kMostReferences || stack_is_too_deep()) {
+      GiveUp(Reach::kTooDeep, DeepText(path));
+      return false;
+    }
+    references_++;
+    const bool valid = Holds(target, value, path, why);
+    references_--;
+    return valid;
+  }
+
+  pg_noinline static bool Type(const JsonbValue& of, const JsonbValue& value, const Path* path, const char** why) {
     if (of.type == jbvString) {
       return IsOfType(value, TextOf(of)) ||
              Fail(why, path,
@@ -195,8 +208,8 @@ class Validator {
     return Fail(why, path, psprintf("expected one of %s, not %s", Shown(of), Shown(value)));
   }
 
-  static bool Number(std::string_view keyword, Numeric of, const JsonbValue& value, const Path* path,
-                     const char** why) {
+  pg_noinline static bool Number(std::string_view keyword, Numeric of, const JsonbValue& value, const Path* path,
+                                 const char** why) {
     const char* expected = nullptr;
     if (keyword == "multipleOf") {
       const Datum rest = DirectFunctionCall2(numeric_mod, NumericGetDatum(value.val.numeric), NumericGetDatum(of));
@@ -239,8 +252,8 @@ class Validator {
     return true;
   }
 
-  static bool String(std::string_view keyword, const JsonbValue& of, const JsonbValue& value, const Path* path,
-                     const char** why) {
+  pg_noinline static bool String(std::string_view keyword, const JsonbValue& of, const JsonbValue& value,
+                                 const Path* path, const char** why) {
     if (keyword == "pattern") {
       return Matches(TextOf(of), TextOf(value)) ||
              Fail(why, path,
@@ -272,8 +285,8 @@ class Validator {
     return true;
   }
 
-  bool Contains(const JsonbValue& schema, const JsonbValue& of, const JsonbValue& value, const Path* path,
-                const char** why) {
+  pg_noinline bool Contains(const JsonbValue& schema, const JsonbValue& of, const JsonbValue& value, const Path* path,
+                            const char** why) {
     int64 count = 0;
     for (uint32 i = 0; i < SizeOf(value); i++) {
       count += Valid(of, Element(value, i), path, nullptr) ? 1 : 0;
@@ -288,6 +301,22 @@ class Validator {
     return !(bounded && Beyond("minContains", "minContains", "", least, count, kWhat, path, why)) &&
            !(Member(schema, "maxContains", &most) &&
              Beyond("maxContains", "", "maxContains", most, count, kWhat, path, why));
+  }
+
+  pg_noinline static bool Unique(const JsonbValue& value, const Path* path, const char** why) {
+    const uint32 count = SizeOf(value);
+    auto* elements = static_cast<JsonbValue*>(palloc_extended(sizeof(JsonbValue) * Max(count, 1), MCXT_ALLOC_HUGE));
+    for (uint32 i = 0; i < count; i++) {
+      elements[i] = Element(value, i);
+    }
+    qsort(elements, count, sizeof(JsonbValue), Order);
+    for (uint32 i = 1; i < count; i++) {
+      if (Equal(elements[i - 1], elements[i])) {
+        return Fail(why, path, psprintf("expected unique elements, not %s twice", Shown(elements[i])));
+      }
+    }
+    pfree(elements);
+    return true;
   }
 
   bool Array(const JsonbValue& schema, std::string_view keyword, const JsonbValue& of, const JsonbValue& value,
@@ -312,25 +341,13 @@ class Validator {
       return Contains(schema, of, value, path, why);
     }
     if (keyword == "uniqueItems" && of.type == jbvBool && of.val.boolean) {
-      const uint32 count = SizeOf(value);
-      auto* elements = static_cast<JsonbValue*>(palloc_extended(sizeof(JsonbValue) * Max(count, 1), MCXT_ALLOC_HUGE));
-      for (uint32 i = 0; i < count; i++) {
-        elements[i] = Element(value, i);
-      }
-      qsort(elements, count, sizeof(JsonbValue), Order);
-      for (uint32 i = 1; i < count; i++) {
-        if (Equal(elements[i - 1], elements[i])) {
-          return Fail(why, path, psprintf("expected unique elements, not %s twice", Shown(elements[i])));
-        }
-      }
-      pfree(elements);
-      return true;
+      return Unique(value, path, why);
     }
     return !Beyond(keyword, "minItems", "maxItems", of, SizeOf(value), "elements", path, why);
   }
 
   // Whether properties or patternProperties of the schema have the member.
-  static bool IsNamed(const JsonbValue& schema, std::string_view name) {
+  pg_noinline static bool IsNamed(const JsonbValue& schema, std::string_view name) {
     JsonbValue of;
     JsonbValue found;
     if (Member(schema, "properties", &of) && Member(of, name, &found)) {
@@ -340,7 +357,8 @@ class Validator {
            !EachMember(of, [name](std::string_view pattern, const JsonbValue&) { return !Matches(pattern, name); });
   }
 
-  static bool Requires(const JsonbValue& names, const JsonbValue& value, const Path* path, const char** why) {
+  pg_noinline static bool Requires(const JsonbValue& names, const JsonbValue& value, const Path* path,
+                                   const char** why) {
     for (uint32 i = 0; i < SizeOf(names); i++) {
       const JsonbValue name = Element(names, i);
       JsonbValue found;
@@ -429,6 +447,7 @@ class Validator {
 
   JsonbValue root_;
   int depth_ = 0;
+  int references_ = 0;  // that led to this one from the schema of this level
   int64 steps_ = 0;
   Reach reach_ = Reach::kEnd;
   const char* given_up_ = nullptr;

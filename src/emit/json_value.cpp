@@ -7,6 +7,63 @@ extern "C" {
 
 namespace outbox::emit {
 
+namespace {
+
+// A fragment of a URI as the text that it stands for.
+void AppendFragment(std::string_view fragment, StringInfo out) {
+  for (size_t i = 0; i < fragment.size(); i++) {
+    if (fragment[i] == '%' && i + 2 < fragment.size() && isxdigit(static_cast<unsigned char>(fragment[i + 1])) != 0 &&
+        isxdigit(static_cast<unsigned char>(fragment[i + 2])) != 0) {
+      const char hex[] = {fragment[i + 1], fragment[i + 2], '\0'};
+      appendStringInfoChar(out, static_cast<char>(strtol(hex, nullptr, 16)));
+      i += 2;
+    } else {
+      appendStringInfoChar(out, fragment[i]);
+    }
+  }
+}
+
+// A name in a JSON pointer as it is.
+void AppendName(std::string_view escaped, StringInfo out) {
+  for (size_t i = 0; i < escaped.size(); i++) {
+    if (escaped[i] == '~' && i + 1 < escaped.size() && (escaped[i + 1] == '0' || escaped[i + 1] == '1')) {
+      appendStringInfoChar(out, escaped[++i] == '0' ? '~' : '/');
+    } else {
+      appendStringInfoChar(out, escaped[i]);
+    }
+  }
+}
+
+// The index of an element, as a JSON pointer has it; -1: it is none.
+int64 IndexOf(std::string_view name) {
+  if (name.empty() || name.size() > 9 || (name[0] == '0' && name.size() > 1) ||
+      name.find_first_not_of("0123456789") != std::string_view::npos) {
+    return -1;
+  }
+  int64 index = 0;
+  for (const char digit : name) {
+    index = index * 10 + (digit - '0');
+  }
+  return index;
+}
+
+}  // namespace
+
+void RefuseShape() {
+  elog(ERROR, "a part of a JSON Schema is not of the type that was checked");
+  pg_unreachable();
+}
+
+JsonbValue Element(const JsonbValue& array, uint32 index) {
+  JsonbValue* element = IsArray(array) ? getIthJsonbValueFromContainer(array.val.binary.data, index) : nullptr;
+  if (element == nullptr) {
+    RefuseShape();
+  }
+  const JsonbValue copy = *element;
+  pfree(element);
+  return copy;
+}
+
 JsonbValue RootOf(Jsonb* document) {
   JsonbValue value;
   if (JB_ROOT_IS_SCALAR(document)) {
@@ -25,7 +82,9 @@ int CompareNumbers(Numeric a, Numeric b) {
 
 bool IsWhole(Numeric number) {
   const Datum whole = DirectFunctionCall2(numeric_trunc, NumericGetDatum(number), Int32GetDatum(0));
-  return CompareNumbers(number, DatumGetNumeric(whole)) == 0;
+  const bool same = CompareNumbers(number, DatumGetNumeric(whole)) == 0;
+  pfree(DatumGetPointer(whole));
+  return same;
 }
 
 const char* CutShort(const char* text) {
@@ -58,45 +117,48 @@ void AppendPointer(StringInfo out, const Path* path) {
   }
 }
 
-bool Resolve(const JsonbValue& root, std::string_view reference, JsonbValue* found) {
+bool Resolve(const JsonbValue& root, std::string_view reference, JsonbValue* found, const Path** path) {
   *found = root;
-  if (reference.empty() || reference[0] != '#') {
+  if (!reference.starts_with('#')) {
     return false;
   }
-  reference.remove_prefix(1);
-  while (!reference.empty()) {
-    if (reference[0] != '/') {
-      return false;
-    }
-    reference.remove_prefix(1);
-    const size_t end = Min(reference.find('/'), reference.size());
-    StringInfoData name;
-    initStringInfo(&name);
-    for (size_t i = 0; i < end; i++) {
-      if (reference[i] == '~' && i + 1 < end && (reference[i + 1] == '0' || reference[i + 1] == '1')) {
-        appendStringInfoChar(&name, reference[++i] == '0' ? '~' : '/');
-      } else if (reference[i] == '%' && i + 2 < end && isxdigit(static_cast<unsigned char>(reference[i + 1])) != 0 &&
-                 isxdigit(static_cast<unsigned char>(reference[i + 2])) != 0) {
-        const char hex[] = {reference[i + 1], reference[i + 2], '\0'};
-        appendStringInfoChar(&name, static_cast<char>(strtol(hex, nullptr, 16)));
-        i += 2;
-      } else {
-        appendStringInfoChar(&name, reference[i]);
-      }
-    }
-    reference.remove_prefix(end);
+  StringInfoData pointer;
+  StringInfoData name;
+  initStringInfo(&pointer);
+  initStringInfo(&name);
+  AppendFragment(reference.substr(1), &pointer);
+  std::string_view rest(pointer.data, static_cast<size_t>(pointer.len));
+  const Path* at = nullptr;
+  bool good = true;
+  while (good && !rest.empty()) {
+    good = rest[0] == '/';
+    rest.remove_prefix(1);
+    const size_t end = Min(rest.find('/'), rest.size());
+    resetStringInfo(&name);
+    AppendName(rest.substr(0, end), &name);
+    rest.remove_prefix(end);
+    const std::string_view step(name.data, static_cast<size_t>(name.len));
+    const int64 index = IsArray(*found) ? IndexOf(step) : -1;
     JsonbValue next;
-    if (IsObject(*found) && Member(*found, {name.data, static_cast<size_t>(name.len)}, &next)) {
+    if (index >= 0 && index < SizeOf(*found)) {
+      *found = Element(*found, static_cast<uint32>(index));
+    } else if (IsObject(*found) && Member(*found, step, &next)) {
       *found = next;
-    } else if (IsArray(*found) && name.len > 0 && name.len < 9 &&
-               strspn(name.data, "0123456789") == static_cast<size_t>(name.len) &&
-               static_cast<uint32>(atoi(name.data)) < SizeOf(*found)) {
-      *found = Element(*found, static_cast<uint32>(atoi(name.data)));
     } else {
-      return false;
+      good = false;
+    }
+    if (path != nullptr) {
+      auto* here = static_cast<Path*>(palloc(sizeof(Path)));
+      *here = Path{at, {pnstrdup(name.data, name.len), step.size()}, index};
+      at = here;
     }
   }
-  return true;
+  pfree(pointer.data);
+  pfree(name.data);
+  if (path != nullptr) {
+    *path = at;
+  }
+  return good;
 }
 
 }  // namespace outbox::emit

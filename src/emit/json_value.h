@@ -12,7 +12,14 @@ extern "C" {
 
 namespace outbox::emit {
 
+// A schema is checked before it is asserted (well_formed_schema.h), so that each part has the type that its keyword
+// wants. What follows looks all the same: a part of another type raises, and reads no memory as what it is not.
+[[noreturn]] void RefuseShape();
+
 inline std::string_view TextOf(const JsonbValue& value) {
+  if (value.type != jbvString) {
+    RefuseShape();
+  }
   return {value.val.string.val, static_cast<size_t>(value.val.string.len)};
 }
 
@@ -28,19 +35,26 @@ inline bool IsSchema(const JsonbValue& value) {
 
 // Of an object or array.
 inline uint32 SizeOf(const JsonbValue& value) {
+  if (!IsArray(value) && !IsObject(value)) {
+    RefuseShape();
+  }
   return JsonContainerSize(value.val.binary.data);
 }
-inline JsonbValue Element(const JsonbValue& array, uint32 index) {
-  return *getIthJsonbValueFromContainer(array.val.binary.data, index);
-}
+JsonbValue Element(const JsonbValue& array, uint32 index);
 inline bool Member(const JsonbValue& object, std::string_view name, JsonbValue* value) {
+  if (!IsObject(object)) {
+    RefuseShape();
+  }
   return getKeyJsonValueFromContainer(object.val.binary.data, name.data(), static_cast<int>(name.size()), value) !=
          nullptr;
 }
 
-// Calls visit(name, value) for each member; stops where it returns false.
+// Calls visit(name, value) for each member; stops where it returns false. In a frame of its own, as callers recurse.
 template <typename Visit>
-bool EachMember(const JsonbValue& object, Visit&& visit) {
+pg_noinline bool EachMember(const JsonbValue& object, Visit&& visit) {
+  if (!IsObject(object)) {
+    RefuseShape();
+  }
   JsonbIterator* iterator = JsonbIteratorInit(object.val.binary.data);
   JsonbValue item;
   JsonbValue name = {};
@@ -49,6 +63,7 @@ bool EachMember(const JsonbValue& object, Visit&& visit) {
     if (token == WJB_KEY) {
       name = item;
     } else if (token == WJB_VALUE && !visit(TextOf(name), item)) {
+      pfree(iterator);
       return false;
     }
   }
@@ -81,7 +96,10 @@ inline constexpr int kDeepest = 1000;
 // thirty that refer to the next one twice are a billion.
 inline constexpr int64 kMostSteps = 1000000;
 
-// The value in the schema that `#/a/b` points to.
-bool Resolve(const JsonbValue& root, std::string_view reference, JsonbValue* found);
+// So many references may follow one another before one leads to what asserts something.
+inline constexpr int kMostReferences = 100;
+
+// The value in the schema that `#/a/b` points to; *path: where that is, unless nobody asks.
+bool Resolve(const JsonbValue& root, std::string_view reference, JsonbValue* found, const Path** path = nullptr);
 
 }  // namespace outbox::emit

@@ -12,5 +12,8 @@ namespace outbox::emit {
 
 // Refuses (22023) what is no schema, or one that says more than is done here.
 void CheckSchema(Jsonb* schema);
+// The same (55000) of one that is registered, however it came there: a dump brings rows in, and so does an INSERT by
+// hand.
+void CheckRegisteredSchema(Jsonb* schema, const text* aggregate_type, const text* event_type);
 
 }  // namespace outbox::emit
