@@ -69,12 +69,18 @@ void CheckPayload(EventSchema* schema, const NewEvent* event) {
     CheckRegisteredSchema(schema->schema, schema->aggregate_type, schema->event_type);
     schema->checked = true;
   }
+  // Gone before the next event, of which one call may have many.
+  MemoryContext memory =
+      AllocSetContextCreate(CurrentMemoryContext, "outbox check of a payload", ALLOCSET_DEFAULT_SIZES);
+  MemoryContext caller = MemoryContextSwitchTo(memory);
   char* json = pg_any_to_server(pnstrdup(Bytes(event->payload), Size(event->payload)),
                                 static_cast<int>(Size(event->payload)), PG_UTF8);
   Jsonb* document = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json)));
   Reach reach = Reach::kEnd;
   const char* why = Mismatch(schema->schema, document, &reach);
+  MemoryContextSwitchTo(caller);
   if (why == nullptr) {
+    MemoryContextDelete(memory);
     return;
   }
   const char* event_type = text_to_cstring(event->event_type);

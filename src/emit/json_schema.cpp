@@ -61,8 +61,10 @@ bool IsOfType(const JsonbValue& value, std::string_view type) {
 
 bool Matches(std::string_view pattern, std::string_view string) {
   text* re = cstring_to_text_with_len(pattern.data(), static_cast<int>(pattern.size()));
-  return RE_compile_and_execute(re, const_cast<char*>(string.data()), static_cast<int>(string.size()), REG_ADVANCED,
-                                DEFAULT_COLLATION_OID, 0, nullptr);
+  const bool found = RE_compile_and_execute(re, const_cast<char*>(string.data()), static_cast<int>(string.size()),
+                                            REG_ADVANCED, DEFAULT_COLLATION_OID, 0, nullptr);
+  pfree(re);
+  return found;
 }
 
 class Validator {
@@ -103,7 +105,7 @@ class Validator {
       return false;
     }
     if (schema.type == jbvBool) {
-      return schema.val.boolean || Fail(why, path, "nothing is allowed here");
+      return schema.val.boolean || Fail(why, path, [] { return "nothing is allowed here"; });
     }
     return EachMember(schema, [&](std::string_view keyword, const JsonbValue& of) {
       return keyword == "$ref" ? Refer(of, value, path, why) : Keyword(schema, keyword, of, value, path, why);
@@ -131,12 +133,14 @@ class Validator {
     return psprintf("After " INT64_FORMAT " steps the check was at %s.", kMostSteps, CutShort(text.data));
   }
 
-  static bool Fail(const char** why, const Path* path, const char* what) {
+  // Whatever it is about may be large: it is said only where somebody asks.
+  template <typename Say>
+  pg_noinline static bool Fail(const char** why, const Path* path, Say&& say) {
     if (why != nullptr) {
       StringInfoData text;
       initStringInfo(&text);
       AppendPointer(&text, path);
-      *why = path == nullptr ? psprintf("The payload: %s.", what) : psprintf("At %s: %s.", text.data, what);
+      *why = path == nullptr ? psprintf("The payload: %s.", say()) : psprintf("At %s: %s.", text.data, say());
     }
     return false;
   }
@@ -149,18 +153,20 @@ class Validator {
       return Type(of, value, path, why);
     }
     if (keyword == "const") {
-      return Equal(of, value) || Fail(why, path, psprintf("expected %s, not %s", Shown(of), Shown(value)));
+      return Equal(of, value) ||
+             Fail(why, path, [&] { return psprintf("expected %s, not %s", Shown(of), Shown(value)); });
     }
     if (keyword == "enum") {
       for (uint32 i = 0; i < SizeOf(of); i++) {
+        CHECK_FOR_INTERRUPTS();
         if (Equal(Element(of, i), value)) {
           return true;
         }
       }
-      return Fail(why, path, psprintf("expected one of %s, not %s", Shown(of), Shown(value)));
+      return Fail(why, path, [&] { return psprintf("expected one of %s, not %s", Shown(of), Shown(value)); });
     }
     if (value.type == jbvNumeric && of.type == jbvNumeric) {
-      return Number(keyword, of.val.numeric, value, path, why);
+      return Number(keyword, of, value, path, why);
     }
     if (value.type == jbvString) {
       if (!String(keyword, of, value, path, why)) {
@@ -182,7 +188,7 @@ class Validator {
   bool Refer(const JsonbValue& reference, const JsonbValue& value, const Path* path, const char** why) {
     JsonbValue target;
     if (!Resolve(root_, TextOf(reference), &target)) {
-      return Fail(why, path, "the schema refers to what it has not");
+      return Fail(why, path, [] { return "the schema refers to what it has not"; });
     }
     if (references_ > kMostReferences || stack_is_too_deep()) {
       GiveUp(Reach::kTooDeep, DeepText(path));
@@ -196,29 +202,28 @@ class Validator {
 
   pg_noinline static bool Type(const JsonbValue& of, const JsonbValue& value, const Path* path, const char** why) {
     if (of.type == jbvString) {
-      return IsOfType(value, TextOf(of)) ||
-             Fail(why, path,
-                  psprintf("expected %s, not %s", pnstrdup(of.val.string.val, of.val.string.len), Shown(value)));
+      return IsOfType(value, TextOf(of)) || Fail(why, path, [&] {
+               return psprintf("expected %s, not %s", pnstrdup(of.val.string.val, of.val.string.len), Shown(value));
+             });
     }
     for (uint32 i = 0; i < SizeOf(of); i++) {
       if (IsOfType(value, TextOf(Element(of, i)))) {
         return true;
       }
     }
-    return Fail(why, path, psprintf("expected one of %s, not %s", Shown(of), Shown(value)));
+    return Fail(why, path, [&] { return psprintf("expected one of %s, not %s", Shown(of), Shown(value)); });
   }
 
-  pg_noinline static bool Number(std::string_view keyword, Numeric of, const JsonbValue& value, const Path* path,
-                                 const char** why) {
+  pg_noinline static bool Number(std::string_view keyword, const JsonbValue& of, const JsonbValue& value,
+                                 const Path* path, const char** why) {
     const char* expected = nullptr;
     if (keyword == "multipleOf") {
-      const Datum rest = DirectFunctionCall2(numeric_mod, NumericGetDatum(value.val.numeric), NumericGetDatum(of));
-      if (CompareNumbers(DatumGetNumeric(rest), int64_to_numeric(0)) == 0) {
+      if (IsMultiple(value.val.numeric, of.val.numeric)) {
         return true;
       }
       expected = "a multiple of";
     } else {
-      const int order = CompareNumbers(value.val.numeric, of);
+      const int order = CompareNumbers(value.val.numeric, of.val.numeric);
       if (keyword == "minimum" && order < 0) {
         expected = "at least";
       } else if (keyword == "maximum" && order > 0) {
@@ -230,9 +235,7 @@ class Validator {
       }
     }
     return expected == nullptr ||
-           Fail(why, path,
-                psprintf("expected %s %s, not %s", expected,
-                         DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(of))), Shown(value)));
+           Fail(why, path, [&] { return psprintf("expected %s %s, not %s", expected, Shown(of), Shown(value)); });
   }
 
   // Whether `keyword` limits a count, and it is beyond that.
@@ -242,23 +245,26 @@ class Validator {
     if ((!is_least && keyword != most) || of.type != jbvNumeric) {
       return false;
     }
-    const int order = CompareNumbers(int64_to_numeric(count), of.val.numeric);
+    Numeric counted = int64_to_numeric(count);
+    const int order = CompareNumbers(counted, of.val.numeric);
+    pfree(counted);
     if (is_least ? order >= 0 : order <= 0) {
       return false;
     }
-    Fail(why, path,
-         psprintf("expected %s %s %s, not " INT64_FORMAT, is_least ? "at least" : "at most",
-                  DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(of.val.numeric))), what, count));
+    Fail(why, path, [&] {
+      return psprintf("expected %s %s %s, not " INT64_FORMAT, is_least ? "at least" : "at most", Shown(of), what,
+                      count);
+    });
     return true;
   }
 
   pg_noinline static bool String(std::string_view keyword, const JsonbValue& of, const JsonbValue& value,
                                  const Path* path, const char** why) {
     if (keyword == "pattern") {
-      return Matches(TextOf(of), TextOf(value)) ||
-             Fail(why, path,
-                  psprintf("expected what matches \"%s\", not %s", pnstrdup(of.val.string.val, of.val.string.len),
-                           Shown(value)));
+      return Matches(TextOf(of), TextOf(value)) || Fail(why, path, [&] {
+               return psprintf("expected what matches \"%s\", not %s", pnstrdup(of.val.string.val, of.val.string.len),
+                               Shown(value));
+             });
     }
     if (keyword == "minLength" || keyword == "maxLength") {
       const int64 count = pg_mbstrlen_with_len(value.val.string.val, value.val.string.len);
@@ -295,7 +301,7 @@ class Validator {
     JsonbValue most;
     const bool bounded = Member(schema, "minContains", &least);
     if (!bounded && count == 0) {
-      return Fail(why, path, "expected an element as \"contains\" has it");
+      return Fail(why, path, [] { return "expected an element as \"contains\" has it"; });
     }
     constexpr const char* kWhat = "elements as \"contains\" has them";
     return !(bounded && Beyond("minContains", "minContains", "", least, count, kWhat, path, why)) &&
@@ -310,13 +316,15 @@ class Validator {
       elements[i] = Element(value, i);
     }
     qsort(elements, count, sizeof(JsonbValue), Order);
-    for (uint32 i = 1; i < count; i++) {
-      if (Equal(elements[i - 1], elements[i])) {
-        return Fail(why, path, psprintf("expected unique elements, not %s twice", Shown(elements[i])));
-      }
+    uint32 i = 1;
+    while (i < count && !Equal(elements[i - 1], elements[i])) {
+      i++;
     }
+    const bool unique = i >= count || Fail(why, path, [&] {
+                          return psprintf("expected unique elements, not %s twice", Shown(elements[i]));
+                        });
     pfree(elements);
-    return true;
+    return unique;
   }
 
   bool Array(const JsonbValue& schema, std::string_view keyword, const JsonbValue& of, const JsonbValue& value,
@@ -363,7 +371,7 @@ class Validator {
       const JsonbValue name = Element(names, i);
       JsonbValue found;
       if (!Member(value, TextOf(name), &found)) {
-        return Fail(why, path, psprintf("expected a member %s, and there is none", Shown(name)));
+        return Fail(why, path, [&] { return psprintf("expected a member %s, and there is none", Shown(name)); });
       }
     }
     return true;
@@ -431,12 +439,14 @@ class Validator {
       for (uint32 i = 0; i < SizeOf(of) && (one || count == 0); i++) {
         count += Valid(Element(of, i), value, path, nullptr) ? 1 : 0;
       }
-      return count == 1 || Fail(why, path,
-                                psprintf("%s matches %s of the %u schemas of \"%s\"", Shown(value),
-                                         count == 0 ? "none" : "more than one", SizeOf(of), one ? "oneOf" : "anyOf"));
+      return count == 1 || Fail(why, path, [&] {
+               return psprintf("%s matches %s of the %u schemas of \"%s\"", Shown(value),
+                               count == 0 ? "none" : "more than one", SizeOf(of), one ? "oneOf" : "anyOf");
+             });
     }
     if (keyword == "not") {
-      return !Valid(of, value, path, nullptr) || Fail(why, path, psprintf("%s is what \"not\" excludes", Shown(value)));
+      return !Valid(of, value, path, nullptr) ||
+             Fail(why, path, [&] { return psprintf("%s is what \"not\" excludes", Shown(value)); });
     }
     if (keyword == "if") {
       JsonbValue then;

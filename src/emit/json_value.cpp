@@ -3,11 +3,32 @@
 extern "C" {
 #include "lib/stringinfo.h"
 #include "mb/pg_wchar.h"
+#include "utils/json.h"
 }
 
 namespace outbox::emit {
 
 namespace {
+
+constexpr int kMostShown = 60;
+
+// As JSON; of a long string enough to be cut short.
+void AppendScalar(const JsonbValue& value, StringInfo out) {
+  switch (value.type) {
+    case jbvNull:
+      return appendStringInfoString(out, "null");
+    case jbvBool:
+      return appendStringInfoString(out, value.val.boolean ? "true" : "false");
+    case jbvNumeric:
+      return appendStringInfoString(
+          out, DatumGetCString(DirectFunctionCall1(numeric_out, NumericGetDatum(value.val.numeric))));
+    default: {
+      const std::string_view text = TextOf(value);
+      const int size = pg_mbcliplen(text.data(), static_cast<int>(text.size()), kMostShown + MAX_MULTIBYTE_CHAR_LEN);
+      escape_json(out, pnstrdup(text.data(), size));
+    }
+  }
+}
 
 // A fragment of a URI as the text that it stands for.
 void AppendFragment(std::string_view fragment, StringInfo out) {
@@ -81,21 +102,55 @@ int CompareNumbers(Numeric a, Numeric b) {
 }
 
 bool IsWhole(Numeric number) {
-  const Datum whole = DirectFunctionCall2(numeric_trunc, NumericGetDatum(number), Int32GetDatum(0));
-  const bool same = CompareNumbers(number, DatumGetNumeric(whole)) == 0;
-  pfree(DatumGetPointer(whole));
+  Numeric whole = DatumGetNumeric(DirectFunctionCall2(numeric_trunc, NumericGetDatum(number), Int32GetDatum(0)));
+  const bool same = CompareNumbers(number, whole) == 0;
+  pfree(whole);
   return same;
 }
 
+bool IsMultiple(Numeric number, Numeric of) {
+  Numeric rest = DatumGetNumeric(DirectFunctionCall2(numeric_mod, NumericGetDatum(number), NumericGetDatum(of)));
+  Numeric zero = int64_to_numeric(0);
+  const bool none = CompareNumbers(rest, zero) == 0;
+  pfree(rest);
+  pfree(zero);
+  return none;
+}
+
 const char* CutShort(const char* text) {
-  constexpr int kMost = 60;
   const int size = static_cast<int>(strlen(text));
-  return size <= kMost ? text : psprintf("%s...", pnstrdup(text, pg_mbcliplen(text, size, kMost)));
+  return size <= kMostShown ? text : psprintf("%s...", pnstrdup(text, pg_mbcliplen(text, size, kMostShown)));
 }
 
 const char* Shown(const JsonbValue& value) {
-  JsonbValue copy = value;
-  return CutShort(JsonbToCString(nullptr, &JsonbValueToJsonb(&copy)->root, 0));
+  StringInfoData out;
+  initStringInfo(&out);
+  if (!IsObject(value) && !IsArray(value)) {
+    AppendScalar(value, &out);
+    return CutShort(out.data);
+  }
+  JsonbIterator* iterator = JsonbIteratorInit(value.val.binary.data);
+  JsonbValue item;
+  JsonbIteratorToken token;
+  bool first = true;  // of its array or object, or behind its name
+  while (out.len <= kMostShown && (token = JsonbIteratorNext(&iterator, &item, false)) != WJB_DONE) {
+    const bool ends = token == WJB_END_ARRAY || token == WJB_END_OBJECT;
+    if (!first && !ends) {
+      appendStringInfoString(&out, ", ");
+    }
+    first = token == WJB_BEGIN_ARRAY || token == WJB_BEGIN_OBJECT || token == WJB_KEY;
+    if (token == WJB_BEGIN_ARRAY || token == WJB_END_ARRAY) {
+      appendStringInfoChar(&out, ends ? ']' : '[');
+    } else if (token == WJB_BEGIN_OBJECT || token == WJB_END_OBJECT) {
+      appendStringInfoChar(&out, ends ? '}' : '{');
+    } else {
+      AppendScalar(item, &out);
+      if (token == WJB_KEY) {
+        appendStringInfoString(&out, ": ");
+      }
+    }
+  }
+  return CutShort(out.data);
 }
 
 void AppendPointer(StringInfo out, const Path* path) {

@@ -73,9 +73,10 @@ pg_noinline bool EachMember(const JsonbValue& object, Visit&& visit) {
 JsonbValue RootOf(Jsonb* document);
 int CompareNumbers(Numeric a, Numeric b);
 bool IsWhole(Numeric number);
+bool IsMultiple(Numeric number, Numeric of);
 // `text`, at most about 60 bytes of it.
 const char* CutShort(const char* text);
-// As JSON, cut short.
+// As JSON, cut short. Costs as much as what is shown, however large the value is.
 const char* Shown(const JsonbValue& value);
 
 // Where a value stands: on the stack, from the innermost out; nullptr: the root.
