@@ -85,6 +85,28 @@ SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"who": "b"}');
 SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"tenant": "a", "shard": "1", "EventType": "b", "ce_x": "c"}') IS NOT NULL AS emitted;
 SELECT outbox.alter_route('regress plain', options => '{"event.headers": "placed", "table.fields.additional.placement": "type:header:eventType"}');
 SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"eventType": "b"}') IS NOT NULL AS not_sent_anyway;
+-- what is a header without being given as one: columns, what is registered of the event, and, where it is left out and refuses nothing, a trace
+SELECT outbox.alter_route('regress plain', options => '{"table.fields.additional.placement": "type:header:dataschema,id:header:schema_version,aggregate_type:header:traceparent,timestamp:header:baggage"}');
+INSERT INTO outbox.event (aggregate_type, aggregate_id, event_type, payload, dataschema) VALUES ('order', '1', 'order.paid', '1', 'https://example.com/1');
+INSERT INTO outbox.event (aggregate_type, aggregate_id, event_type, payload, schema_version) VALUES ('order', '1', 'order.paid', '1', 2);
+SELECT outbox.emit_many('[{"aggregate_type": "order", "event_type": "order.paid", "payload": 1, "schema_version": 2}]');
+BEGIN;
+SELECT outbox.event_schema('order', 'order.paid', 'true', dataschema => 'https://example.com/1');
+SAVEPOINT s;
+SELECT outbox.emit('order', 1, 'order.paid', '{}');
+ROLLBACK TO s;
+SELECT outbox.emit_text('order', 1, 'order.paid', 'no JSON') IS NOT NULL AS not_labelled, outbox.emit('order', 1, 'shipped', '{}', '{"dataschema": "https://example.com/1"}') IS NOT NULL AS other_event;
+ROLLBACK;
+SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}');
+BEGIN;
+SET LOCAL outbox.traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+SET LOCAL outbox.tracestate = 'congo=t61rcWkgMzE';
+SET LOCAL outbox.baggage = 'userId=alice';
+SELECT outbox.emit('order', 1, 'order.paid', '{}', '{"tenant": "a"}') IS NOT NULL AS traced_elsewhere, outbox.emit('order', 1, 'shipped', '{}') IS NOT NULL AS traced;
+SELECT outbox.alter_route('regress plain', options => '{"table.fields.additional.placement": "type:header:tracestate"}');
+SELECT outbox.emit('order', 1, 'order.paid', '{}') IS NOT NULL AS without_state;
+SELECT event_type, headers FROM outbox_internal.whole_log WHERE xid = pg_current_xact_id() ORDER BY created_at;
+ROLLBACK;
 -- where names are written in upper case, whatever the case of the header's
 SELECT outbox.create_route('regress upper', server => 'regress_redis', aggregate_types => '{upper}', format => 'debezium', options => '{"message.format": "extended", "table.fields.additional.placement": "type:header:eventType"}') > 0 AS made;
 SELECT outbox.emit('upper', 1, 'order.paid', '{}', '{"eventtype": "b"}');

@@ -380,7 +380,7 @@ void CheckEvent(NewEvent* event, bool edited) {
   if (!IsInParallelMode()) {  // where tables cannot be looked at under a new snapshot, and InsertEvent refuses
     CheckTopicRight(event);
     if (!edited) {
-      CheckWithRoutes(event);
+      CheckTopicWithRoutes(event);
     }
   }
   CheckDeliverAt(event);
@@ -390,6 +390,9 @@ void CheckEvent(NewEvent* event, bool edited) {
   }
   if (event->headers != nullptr && !CheckHeaders(event->headers)) {
     event->headers = nullptr;
+  }
+  if (!edited && !IsInParallelMode()) {
+    CheckHeadersWithRoutes(event);
   }
   AddTraceContext(event);
 }

@@ -200,9 +200,9 @@ bool Takes(const AskedRoute* route, const NewEvent* event) {
          Matches(route->event_types, View(event->event_type));
 }
 
-bool IsTaken(const List* taken, const char* name) {
-  for (int i = 0; i < list_length(taken); i++) {
-    const auto* one = static_cast<const char*>(list_nth(taken, i));
+bool IsTaken(const AskedRoute* route, const char* name) {
+  for (int i = 0; i < list_length(route->taken); i++) {
+    const auto* one = static_cast<const char*>(list_nth(route->taken, i));
     if (*one == '^'   ? pg_strncasecmp(one + 1, name, strlen(one + 1)) == 0
         : *one == '~' ? pg_strcasecmp(one + 1, name) == 0
                       : strcmp(one + 1, name) == 0) {
@@ -217,7 +217,8 @@ bool IsTaken(const List* taken, const char* name) {
                   errdetail("Route \"%s\" takes this event, and its records have a header of that name themselves, as "
                             "the route's format \"%s\" and options say.",
                             route->name, route->format),
-                  errhint("Give the header another name.")));
+                  errhint("Give the header another name. Columns dataschema and schema_version, and what "
+                          "outbox.event_schema() has registered, are headers of these names, too.")));
   pg_unreachable();
 }
 
@@ -228,7 +229,7 @@ void CheckHeadersFree(const AskedRoute* route, Jsonb* headers) {
   while ((token = JsonbIteratorNext(&iterator, &item, true)) != WJB_DONE) {
     if (token == WJB_KEY) {
       const char* name = pnstrdup(item.val.string.val, item.val.string.len);
-      if (IsTaken(route->taken, name)) {
+      if (IsTaken(route, name)) {
         RefuseHeader(route, name);
       }
     }
@@ -237,23 +238,39 @@ void CheckHeadersFree(const AskedRoute* route, Jsonb* headers) {
 
 }  // namespace
 
-void CheckWithRoutes(const NewEvent* event) {
+void CheckTopicWithRoutes(const NewEvent* event) {
   const List* asked = routes.Rows();
   for (int i = 0; i < list_length(asked); i++) {
     const auto* route = static_cast<const AskedRoute*>(list_nth(asked, i));
-    if ((route->known == NIL && event->headers == nullptr) || !Takes(route, event)) {
+    if (route->known == NIL || !Takes(route, event)) {
       continue;
     }
-    if (route->known != NIL) {
-      const char* topic = event->topic != nullptr ? text_to_cstring(event->topic) : TopicAt(route, event);
-      if (topic != nullptr && !Matches(route->known, topic)) {
-        RefuseTopic(route, topic, event->topic != nullptr);
-      }
+    const char* topic = event->topic != nullptr ? text_to_cstring(event->topic) : TopicAt(route, event);
+    if (topic != nullptr && !Matches(route->known, topic)) {
+      RefuseTopic(route, topic, event->topic != nullptr);
     }
-    if (route->taken != NIL && event->headers != nullptr) {
+  }
+}
+
+void CheckHeadersWithRoutes(const NewEvent* event) {
+  const List* asked = event->headers != nullptr ? routes.Rows() : NIL;
+  for (int i = 0; i < list_length(asked); i++) {
+    const auto* route = static_cast<const AskedRoute*>(list_nth(asked, i));
+    if (route->taken != NIL && Takes(route, event)) {
       CheckHeadersFree(route, event->headers);
     }
   }
+}
+
+bool HeaderIsTaken(const NewEvent* event, const char* name) {
+  const List* asked = IsInParallelMode() ? NIL : routes.Rows();
+  for (int i = 0; i < list_length(asked); i++) {
+    const auto* route = static_cast<const AskedRoute*>(list_nth(asked, i));
+    if (IsTaken(route, name) && Takes(route, event)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace outbox::emit

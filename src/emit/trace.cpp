@@ -4,6 +4,7 @@
 #include "base/traceparent.h"
 
 #include "emit/header.h"
+#include "emit/known_topics.h"
 #include "emit/trace.h"
 #include "pg/settings.h"
 
@@ -57,15 +58,19 @@ void AddTrace(NewEvent* event, const TraceContext& context) {
   const bool traced = context.traceparent != nullptr && IsTraceparent(context.traceparent);
   const char* tracestate = Usable(context.tracestate, kMaxTracestate);
   const char* baggage = Usable(context.baggage, kMaxBaggage);
-  // A tracestate belongs to its traceparent, and means nothing beside another one.
-  if (traced && !HasHeader(event, "traceparent")) {
-    AddHeader(event, "traceparent", context.traceparent, Wins::kCaller);
-    if (tracestate != nullptr) {
-      AddHeader(event, "tracestate", tracestate, Wins::kCaller);
+  const auto add = [event](const char* name, const char* value) {
+    const bool free = !HasHeader(event, name) && !HeaderIsTaken(event, name);
+    if (free) {
+      AddHeader(event, name, value, Wins::kCaller);
     }
+    return free;
+  };
+  // A tracestate belongs to its traceparent, and means nothing beside another one or none. The caller's is kept.
+  if (traced && add("traceparent", context.traceparent) && tracestate != nullptr) {
+    add("tracestate", tracestate);
   }
-  if (baggage != nullptr && !HasHeader(event, "baggage")) {
-    AddHeader(event, "baggage", baggage, Wins::kCaller);
+  if (baggage != nullptr) {
+    add("baggage", baggage);
   }
 }
 

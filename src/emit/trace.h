@@ -13,7 +13,8 @@ struct TraceContext {
   const char* tracestate;
   const char* baggage;
 };
-// Adds what of it can be used and the event has not. What cannot be used is as none: no event fails of it.
+// Adds what of it can be used and the event has not. What cannot be used is as none, and so is a name that a route has
+// taken: no event fails of it.
 void AddTrace(NewEvent* event, const TraceContext& context);
 
 // Adds what the caller has not given, of the settings and of the statement's comment.
