@@ -14,7 +14,7 @@ constexpr char kUpperHex[] = "0123456789ABCDEF";
 constexpr int kDeepest = 1000;
 constexpr size_t kLongestNumber = 1000;
 // Objects in an array have all members of all of them, so that what is written can grow with the square of what was
-// read. What would is passed on as text.
+// read. What would is passed on as text, and so is an array of objects of which the first has more members already.
 constexpr int32_t kMostMembers = 1000;
 constexpr size_t kMostBytes = size_t{16} << 20;
 // Values whose memory stays for the next event.
@@ -221,19 +221,56 @@ void JsonExpander::Link(std::vector<Node>* nodes, int32_t parent, int32_t child)
   ++node.count;
 }
 
-// Looks from `from` on and then from the front, so that names that come in the same order are found at once.
-int32_t JsonExpander::Find(const std::vector<Node>& nodes, int32_t parent, std::string_view name, int32_t from) {
-  for (int32_t i = from; i != kNothing; i = nodes[static_cast<size_t>(i)].next) {
-    if (nodes[static_cast<size_t>(i)].name == name) {
-      return i;
-    }
-  }
-  for (int32_t i = nodes[static_cast<size_t>(parent)].first; i != from; i = nodes[static_cast<size_t>(i)].next) {
+int32_t JsonExpander::Find(const std::vector<Node>& nodes, int32_t parent, std::string_view name) {
+  for (int32_t i = nodes[static_cast<size_t>(parent)].first; i != kNothing; i = nodes[static_cast<size_t>(i)].next) {
     if (nodes[static_cast<size_t>(i)].name == name) {
       return i;
     }
   }
   return kNothing;
+}
+
+size_t JsonExpander::MemberNameHash::operator()(const MemberName& of) const {
+  return std::hash<std::string_view>()(of.name) + static_cast<size_t>(of.type) * 0x9E3779B97F4A7C15;
+}
+
+int32_t JsonExpander::FindInType(int32_t type, std::string_view name, int32_t expected) {
+  if (expected != kNothing && types_[static_cast<size_t>(expected)].name == name) {
+    return expected;
+  }
+  Node& of = types_[static_cast<size_t>(type)];
+  if (of.count <= kFewMembers) {
+    return Find(types_, type, name);
+  }
+  if (!of.in_members) {
+    of.in_members = true;
+    for (int32_t i = of.first; i != kNothing; i = types_[static_cast<size_t>(i)].next) {
+      members_.emplace(MemberName{type, types_[static_cast<size_t>(i)].name}, i);
+    }
+  }
+  const auto found = members_.find({type, name});
+  return found == members_.end() ? kNothing : found->second;
+}
+
+// `names` is empty at first. Members that have no type stand between those that are expected.
+int32_t JsonExpander::FindInValue(int32_t object, std::string_view name, int32_t expected, Names* names) const {
+  for (int32_t near = 0; near < kFewMembers && expected != kNothing; ++near) {
+    if (values_[static_cast<size_t>(expected)].name == name) {
+      return expected;
+    }
+    expected = values_[static_cast<size_t>(expected)].next;
+  }
+  const Node& of = values_[static_cast<size_t>(object)];
+  if (of.count <= kFewMembers) {
+    return Find(values_, object, name);
+  }
+  if (names->empty()) {
+    for (int32_t i = of.first; i != kNothing; i = values_[static_cast<size_t>(i)].next) {
+      names->emplace(values_[static_cast<size_t>(i)].name, i);
+    }
+  }
+  const auto found = names->find(name);
+  return found == names->end() ? kNothing : found->second;
 }
 
 void JsonExpander::Space() {
@@ -336,7 +373,7 @@ int32_t JsonExpander::Object(int depth) {
   if (Take('}')) {
     return object;
   }
-  std::unordered_map<std::string_view, int32_t> known;
+  Names known;
   while (true) {
     Space();
     std::string_view name;
@@ -355,7 +392,7 @@ int32_t JsonExpander::Object(int depth) {
     int32_t before = kNothing;
     const Node& parent = values_[static_cast<size_t>(object)];
     if (parent.count <= kFewMembers) {
-      before = Find(values_, object, name, parent.first);
+      before = Find(values_, object, name);
     } else {
       if (known.empty()) {
         for (int32_t i = parent.first; i != kNothing; i = values_[static_cast<size_t>(i)].next) {
@@ -590,16 +627,22 @@ bool JsonExpander::TypeOfElements(int32_t value, int32_t* type) {
 
 // NOLINTNEXTLINE(misc-no-recursion): see TypeOf
 bool JsonExpander::Merge(int32_t type, int32_t other) {
+  if (types_[static_cast<size_t>(type)].count > kMostMembers) {
+    return false;
+  }
   int32_t expected = types_[static_cast<size_t>(type)].first;
   for (int32_t i = types_[static_cast<size_t>(other)].first; i != kNothing;) {
     const int32_t next = types_[static_cast<size_t>(i)].next;
-    const int32_t mine = Find(types_, type, types_[static_cast<size_t>(i)].name, expected);
+    const int32_t mine = FindInType(type, types_[static_cast<size_t>(i)].name, expected);
     if (mine == kNothing) {
       if (types_[static_cast<size_t>(type)].count >= kMostMembers) {
         return false;
       }
       types_[static_cast<size_t>(i)].next = kNothing;
       Link(&types_, type, i);
+      if (types_[static_cast<size_t>(type)].in_members) {
+        members_.emplace(MemberName{type, types_[static_cast<size_t>(i)].name}, i);
+      }
     } else {
       Node& left = types_[static_cast<size_t>(mine)];
       const Node& right = types_[static_cast<size_t>(i)];
@@ -607,6 +650,7 @@ bool JsonExpander::Merge(int32_t type, int32_t other) {
         const int32_t after = left.next;
         left = right;
         left.next = after;
+        left.in_members = false;  // under another number
       } else if (left.kind == Kind::kObject && right.kind == Kind::kObject) {
         if (!Merge(mine, i)) {
           return false;
@@ -656,12 +700,13 @@ bool JsonExpander::Write(int32_t value, int32_t type) {
   } else if (node.kind == Kind::kObject) {
     result_.push_back('{');
     int32_t expected = node.first;
+    Names names;
     for (int32_t i = wanted.first; i != kNothing; i = types_[static_cast<size_t>(i)].next) {
       if (i != wanted.first) {
         result_.push_back(',');
       }
       result_.append("\"").append(types_[static_cast<size_t>(i)].name).append("\":");
-      const int32_t member = Find(values_, value, types_[static_cast<size_t>(i)].name, expected);
+      const int32_t member = FindInValue(value, types_[static_cast<size_t>(i)].name, expected, &names);
       if (member == kNothing) {
         result_.append("null");
         continue;
@@ -702,6 +747,9 @@ bool JsonExpander::Expand(std::string_view text, std::string* out) {
 void JsonExpander::Forget() {
   values_.clear();
   types_.clear();
+  if (!members_.empty()) {
+    members_ = {};
+  }
   written_.clear();
   result_.clear();
   if (values_.capacity() > kMostKept || types_.capacity() > kMostKept || written_.capacity() > kMostTextKept ||

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace outbox::format {
@@ -40,6 +41,7 @@ class JsonExpander {
   // A value of the document, or (in types_) what Connect calls its schema: kNull is that of nulls that are kept.
   struct Node {
     Kind kind = Kind::kNone;
+    bool in_members = false;   // of a type: its members are in members_, too
     int32_t first = kNothing;  // element or member; of an array's type: that of its elements
     int32_t next = kNothing;   // of the same array or object
     int32_t last = kNothing;
@@ -47,6 +49,17 @@ class JsonExpander {
     std::string_view name = {};  // as it is written, without quotes
     std::string_view text = {};  // of a scalar, as it is written
   };
+
+  // Which member of which type.
+  struct MemberName {
+    int32_t type;
+    std::string_view name;
+    bool operator==(const MemberName&) const = default;
+  };
+  struct MemberNameHash {
+    size_t operator()(const MemberName& of) const;
+  };
+  using Names = std::unordered_map<std::string_view, int32_t>;
 
   // Parsing: the value at at_. kNothing: it is none.
   int32_t Value(int depth);
@@ -75,13 +88,18 @@ class JsonExpander {
   void Forget();
 
   static void Link(std::vector<Node>* nodes, int32_t parent, int32_t child);
-  static int32_t Find(const std::vector<Node>& nodes, int32_t parent, std::string_view name, int32_t from);
+  // A member by its name; kNothing: there is none. Find: among few.
+  static int32_t Find(const std::vector<Node>& nodes, int32_t parent, std::string_view name);
+  // Among any number, in a time that does not depend on it: most stand where they are expected, a table has the others.
+  int32_t FindInType(int32_t type, std::string_view name, int32_t expected);
+  int32_t FindInValue(int32_t object, std::string_view name, int32_t expected, Names* names) const;
 
   const ExpandRules rules_;
   const char* at_ = nullptr;
   const char* end_ = nullptr;
   std::vector<Node> values_;
   std::vector<Node> types_;
+  std::unordered_map<MemberName, int32_t, MemberNameHash> members_;  // of types that have many
   std::string written_;  // names and scalars; never grows beyond what was reserved
   std::string result_;
 };
