@@ -40,6 +40,7 @@ $node->safe_psql('postgres', 'CREATE DATABASE privileged');
 $node->safe_psql('privileged', q{CREATE EXTENSION outbox VERSION '0.1'; CREATE ROLE by_default; CREATE ROLE by_hand;
 	GRANT USAGE ON SCHEMA outbox TO by_default, by_hand; GRANT SELECT ON outbox.route TO by_default, by_hand;
 	GRANT EXECUTE ON FUNCTION outbox.wait_until_idle(interval) TO by_hand;
+	CREATE ROLE sends_again; GRANT EXECUTE ON PROCEDURE outbox.replay TO sends_again WITH GRANT OPTION;
 	CREATE ROLE makes_routes; GRANT EXECUTE ON FUNCTION
 	  outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval),
 	  outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb, text, integer, interval, interval) TO makes_routes;
@@ -60,7 +61,9 @@ $node->safe_psql('privileged', q{REVOKE ALL ON SCHEMA outbox FROM by_default, by
 is($node->safe_psql('privileged', q{SELECT p.proname, p.pronargs, has_function_privilege('makes_routes', p.oid, 'EXECUTE') FROM pg_proc p
 	WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname IN ('create_route', 'alter_route', 'drop_route') ORDER BY 1}),
 	"alter_route|13|t\ncreate_route|14|t\ndrop_route|1|f", 'who might make routes may give them a format');
-$node->safe_psql('privileged', q{REVOKE ALL ON ALL FUNCTIONS IN SCHEMA outbox FROM makes_routes});
+is($node->safe_psql('privileged', q{SELECT p.pronargs, has_function_privilege('sends_again', p.oid, 'EXECUTE WITH GRANT OPTION') FROM pg_proc p WHERE p.oid = 'outbox.replay'::regproc}), '14|t',
+	'who might send again, and let others, may');
+$node->safe_psql('privileged', q{REVOKE ALL ON ALL FUNCTIONS IN SCHEMA outbox FROM makes_routes; REVOKE ALL ON PROCEDURE outbox.replay FROM sends_again});
 same_as_fresh('privileged');
 # What the update makes is dropped before what has been there: the question what is lost comes first all the same.
 $node->safe_psql('bare', q{CREATE SERVER nowhere FOREIGN DATA WRAPPER outbox_log; SELECT outbox.create_route('r', 'nowhere');
@@ -95,6 +98,10 @@ foreach my $view (qw(lag destination dead_letter))
 {
 	my $said = ($node->psql('postgres', "SELECT * FROM outbox.$view"))[2];
 	unlike($said, qr/ERROR(?!.*HINT:  Where outbox.version\(\) shows two versions: ALTER EXTENSION outbox UPDATE)/s, "$view works, or says so, too");
+}
+foreach my $call (q(outbox.create_route('new', 'redis')), q(outbox.alter_route('again', lanes => 2)), 'outbox.adopt()')
+{
+	like(($node->psql('postgres', "SELECT $call"))[2], qr/ERROR: .*HINT: .*ALTER EXTENSION outbox UPDATE/s, "$call says so");
 }
 $node->safe_psql('postgres', q{CREATE ROLE app; SELECT outbox.grant_emit('app'); GRANT EXECUTE ON FUNCTION outbox.wait_until_idle(interval) TO app});
 my $as_app = q{SET ROLE app; BEGIN; INSERT INTO outbox.event (id, aggregate_type, event_type, payload) VALUES ('11111111-2222-3333-4444-555555555555', 'o', 'e', '7');

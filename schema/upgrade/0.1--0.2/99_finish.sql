@@ -27,10 +27,13 @@ DO $carry$
 DECLARE
   role text;
   what text;
+  option text;
 BEGIN
-  FOR role, what IN
-    SELECT x.grantee::pg_catalog.regrole::text, n.after
+  FOR role, what, option IN
+    SELECT x.grantee::pg_catalog.regrole::text, n.after, CASE WHEN x.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END
     FROM (VALUES
+      ('outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint)',
+       'outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint, boolean)'),
       ('outbox.wait_until_idle(interval)', 'outbox.wait_until_idle(interval, boolean)'),
       ('outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval)',
        'outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval, text)'),
@@ -40,7 +43,7 @@ BEGIN
     LATERAL pg_catalog.aclexplode(p.proacl) x
     WHERE x.grantee OPERATOR(pg_catalog.<>) p.proowner AND x.grantee OPERATOR(pg_catalog.<>) 0
   LOOP
-    EXECUTE pg_catalog.format('GRANT EXECUTE ON ROUTINE %s TO %s', what, role);
+    EXECUTE pg_catalog.format('GRANT EXECUTE ON ROUTINE %s TO %s%s', what, role, option);
   END LOOP;
   -- Functions in a view are called, and ask, with the rights of its reader.
   FOR role, what IN

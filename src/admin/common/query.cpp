@@ -87,7 +87,8 @@ bool HasTables(std::span<const char* const> tables) {
 
 void HintAtVersions(void*) {
   const int code = geterrcode();
-  if (code == ERRCODE_UNDEFINED_TABLE || code == ERRCODE_UNDEFINED_COLUMN || code == ERRCODE_UNDEFINED_FUNCTION) {
+  if (code == ERRCODE_UNDEFINED_TABLE || code == ERRCODE_UNDEFINED_COLUMN || code == ERRCODE_UNDEFINED_FUNCTION ||
+      code == ERRCODE_INVALID_SCHEMA_NAME) {
     errhint(
         "Where outbox.version() shows two versions: ALTER EXTENSION outbox UPDATE, or restart the server after "
         "installing the new library.");

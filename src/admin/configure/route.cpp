@@ -312,8 +312,19 @@ void TellUnchanged(FunctionCallInfo fcinfo, const std::string& name) {
 
 }  // namespace
 
+// 0.1's have an argument less. There are its tables, too.
+static void RequireArguments(FunctionCallInfo fcinfo, int count) {
+  if (PG_NARGS() < count) {
+    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    "the extension of this database is older than the library",
+                    "Routes are made and changed again once it is updated; outbox.version() shows both versions.",
+                    "ALTER EXTENSION outbox UPDATE."};
+  }
+}
+
 OUTBOX_FUNCTION(outbox_create_route) {
   RequireWritable("outbox.create_route()");
+  RequireArguments(fcinfo, 14);
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   Cell server = TextArgument(fcinfo, 1);
   if (!server) {
@@ -354,6 +365,7 @@ OUTBOX_FUNCTION(outbox_create_route) {
 
 OUTBOX_FUNCTION(outbox_alter_route) {
   RequireWritable("outbox.alter_route()");
+  RequireArguments(fcinfo, 13);
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   std::vector<Row> rows =
       RunSql(Access::kWrite,

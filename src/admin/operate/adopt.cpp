@@ -189,6 +189,7 @@ int64 AdoptAll(bool keep_positions) {
   pg::Guard([] {
     emit::CheckMayEmit();
     SPI_connect();
+    RequireOwnVersion(pg::FindInstallation().presence);  // which has the table
     Execute("LOCK TABLE outbox_internal.identity IN EXCLUSIVE MODE");
     RequireOwnVersion(pg::FindInstallation().presence);
     SPI_finish();
