@@ -95,3 +95,14 @@ SELECT * FROM refused($$INSERT INTO orders (id) VALUES (9)$$);
 DROP TRIGGER wrong ON orders;
 DROP TABLE orders;
 DROP ROLE regress_writer;
+
+-- A payload does not depend on what the session has set for its own output.
+CREATE TABLE row_values (id int PRIMARY KEY, f float8, b bytea, i interval);
+CREATE TRIGGER row_values AFTER INSERT ON row_values FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('row_values', 'id');
+INSERT INTO row_values VALUES (1, 0.1::float8 + 0.2::float8, '\xdeadbeef', '1 day 02:03:04');
+SET extra_float_digits = -15; SET bytea_output = escape; SET intervalstyle = iso_8601;
+INSERT INTO row_values VALUES (1 + 1, 0.1::float8 + 0.2::float8, '\xdeadbeef', '1 day 02:03:04');
+SHOW intervalstyle;
+RESET extra_float_digits; RESET bytea_output; RESET intervalstyle;
+SELECT convert_from(payload, 'UTF8') FROM outbox_internal.log WHERE aggregate_type = 'row_values' ORDER BY created_at;
+DROP TABLE row_values;

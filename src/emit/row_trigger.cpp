@@ -15,6 +15,9 @@ extern "C" {
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
+#include "miscadmin.h"
+#include "utils/bytea.h"
+#include "utils/float.h"
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
@@ -102,6 +105,20 @@ text* KeyOf(const TriggerData* trigger, HeapTuple row, int column) {
   return value == nullptr ? nullptr : cstring_to_text(value);
 }
 
+// A payload says the same, whichever session has written the row. Times have the session's zone, and say so.
+constexpr pg::PinnedSetting kValueSettings[] = {
+    {"IntervalStyle", "postgres"}, {"extra_float_digits", "1"}, {"bytea_output", "hex"}};
+
+text* JsonOf(Datum row) {
+  const bool usual = IntervalStyle == INTSTYLE_POSTGRES && extra_float_digits > 0 && bytea_output == BYTEA_OUTPUT_HEX;
+  const int level = usual ? 0 : pg::Pin(kValueSettings);
+  text* json = DatumGetTextPP(DirectFunctionCall1(row_to_json, row));
+  if (level != 0) {
+    AtEOXact_GUC(false, level);
+  }
+  return json;
+}
+
 // The row as a record without the left-out columns.
 Datum RowDatum(const TriggerData* trigger, HeapTuple row) {
   TupleDesc desc = RelationGetDescr(trigger->tg_relation);
@@ -138,7 +155,7 @@ void EmitRow(const TriggerData* trigger, HeapTuple row, int key_column, const ch
   event.aggregate_type = cstring_to_text(arguments[0]);
   event.aggregate_id = KeyOf(trigger, row, key_column);
   event.event_type = cstring_to_text(psprintf("%s.%s", prefixed ? arguments[2] : arguments[0], what));
-  event.payload = TextBytes(DatumGetTextPP(DirectFunctionCall1(row_to_json, RowDatum(trigger, row))));
+  event.payload = TextBytes(JsonOf(RowDatum(trigger, row)));
   event.emitter = trigger->tg_relation->rd_rel->relowner;  // writers of the table do not choose the topic
   CheckEvent(&event);
   InsertEvent(&event);
