@@ -5,6 +5,8 @@
 #include "inbox/as_owner.h"
 #include "inbox/ring.h"
 #include "pg/cached_table.h"
+#include "pg/entry.h"
+#include "pg/schemas.h"
 #include "pg/settings.h"
 
 extern "C" {
@@ -20,6 +22,13 @@ namespace {
 constexpr int64 kTryAgain = USECS_PER_SEC;
 
 int64 next_try = 0;
+
+// What is left to the commit of the current transaction.
+struct Upkeep {
+  bool due;
+  int64 seen;
+};
+Upkeep upkeep = {};
 
 int64 RetentionMicros() {
   return int64{pg::settings.inbox.retention_minutes} * SECS_PER_MINUTE * USECS_PER_SEC;
@@ -101,8 +110,37 @@ bool NeedsUpkeep(const Kept& kept, int64 now, int64 seen) {
          now - kept.turned_at >= RetentionMicros();
 }
 
+// Against others who are at it, and an UPDATE by hand, whose row would be waited for.
 bool TryLock() {
-  return ConditionalLockRelationOid(InboxTable("inbox_kept"), ShareUpdateExclusiveLock);
+  return ConditionalLockRelationOid(InboxTable("inbox_kept"), ShareRowExclusiveLock);
+}
+
+// In a callback of PRE_COMMIT, before what is left of the transaction is put away. The clock is asked anew: what counts
+// is when a table is emptied, and the transaction may have begun long before.
+void KeepNow(int64 seen) {
+  if (XactReadOnly || !OidIsValid(pg::FindOurRelation("inbox_kept"))) {
+    return;  // since the call; or the extension was dropped
+  }
+  PushActiveSnapshot(GetTransactionSnapshot());
+  Keep(GetCurrentTimestamp() + kPgEpochMicros, seen);
+  PopActiveSnapshot();
+}
+
+void OnTransactionEnd(XactEvent event, void*) {
+  const Upkeep left = upkeep;
+  upkeep = {};
+  if (left.due && event == XACT_EVENT_PRE_COMMIT) {
+    pg::Entry([left] { KeepNow(left.seen); });
+  }
+}
+
+void LeaveToCommit(int64 seen) {
+  static bool registered = false;
+  if (!registered) {
+    RegisterXactCallback(OnTransactionEnd, nullptr);
+    registered = true;
+  }
+  upkeep = {true, seen};
 }
 
 }  // namespace
@@ -120,13 +158,17 @@ Kept CurrentKept() {
   return kept;
 }
 
-void KeepInPassing(int64 now, int64 seen) {
+void KeepAtCommit(int64 now, int64 seen) {
+  if (upkeep.due) {
+    upkeep.seen = Max(upkeep.seen, seen);
+    return;
+  }
   if (now < next_try && next_try - now <= kTryAgain) {
     return;
   }
   if (NeedsUpkeep(CurrentKept(), now, seen)) {
     next_try = now + kTryAgain;
-    Keep(now, seen);
+    LeaveToCommit(seen);
   }
 }
 

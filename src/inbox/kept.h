@@ -5,9 +5,11 @@
 // compares, and an emptying needs that table alone, and not of its own transaction either: an id that was found kept
 // stays so until the transaction ends.
 //
-// The row is moved and tables are emptied by the callers themselves, in their transactions: no worker and no preload is
-// needed. Such a caller waits for no lock and empties one table at most. It locks none that anybody else needs: the
-// day is over for all.
+// The row is moved and tables are emptied by the callers themselves, so that no worker and no preload is needed. It is
+// the last thing that their transactions do before they commit: emptying a table locks it for all, and a transaction
+// may lie idle for hours after its call. No lock is waited for. A prepared transaction does nothing of it, because it
+// would hold the locks until somebody ends it: where all are prepared and there is no keeper, marks are kept for
+// longer.
 #pragma once
 
 #include "pg/prelude.h"
@@ -26,11 +28,11 @@ int64 TransactionMicros();
 // As committed by now. From a cache, which changes clear.
 Kept CurrentKept();
 
-// What a call does in passing, when it has marked, in next to no time where there is nothing to do. `seen`: the newest
-// time of the ids that were received; days are given up by the smaller of both clocks, the producer's and ours, so that
-// one which has jumped ahead drops nothing.
-void KeepInPassing(int64 now, int64 seen);
-// The same at once. Returns whether a table was emptied.
+// What a call has its transaction do at its commit, when it has marked; in next to no time where there is nothing to
+// do. `seen`: the newest time of the ids that were received; days are given up by the smaller of both clocks, the
+// producer's and ours, so that one which has jumped ahead drops nothing.
+void KeepAtCommit(int64 now, int64 seen);
+// The same at once, for a transaction that commits right behind it. Returns whether a table was emptied.
 bool Keep(int64 now, int64 seen);
 // Has the ring go on as far as `day` needs it, if `now` allows that, when nobody has received anything for weeks. In
 // next to no time where it has not to.

@@ -214,7 +214,7 @@ bool Receive(Datum consumer, const pg_uuid_t* id) {
   // long as it takes until both were emptied, one and then, a retention later, the other.
   const bool fresh =
       AsOwner([&] { return Mark(table, consumer, id) && (table != kUndatedA || Mark(kUndatedB, consumer, id)); });
-  KeepInPassing(now, seen);
+  KeepAtCommit(now, seen);
   return fresh;
 }
 
@@ -241,7 +241,7 @@ void ReceiveMany(Datum consumer, Candidate* candidates, int count) {
       }
     }
   });
-  KeepInPassing(now, seen);
+  KeepAtCommit(now, seen);
 }
 
 }  // namespace outbox::inbox

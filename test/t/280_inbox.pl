@@ -1,6 +1,6 @@
 # The inbox on a server that has not preloaded outbox, where the calls do the upkeep: days go as a whole when outbox.inbox_retention
-# is over, one table in a call and none that anybody else is using, and an event older than that is refused rather than handled
-# again. Midnight, a clock that jumps ahead and is put back, a month of silence; marks are in a dump; 65 consumers.
+# is over, one table in a transaction, when it commits, and none that anybody else is using, and an event older than that is refused
+# rather than handled again; a transaction that lies idle or is prepared holds nobody up. Midnight, a clock that jumps ahead and is put back, a month of silence; marks are in a dump; 65 consumers.
 # matrix: R95
 use strict;
 use warnings;
@@ -15,7 +15,8 @@ chmod 0755, $clock;
 Outbox::Clock::prepare($clock);
 my $node = Outbox::Clock::with(sub { new_node(extension => 0, conf => "shared_preload_libraries = ''\nautovacuum = off\n") });
 my $database = 'postgres';
-sub sql { my ($sql) = @_; return $node->safe_psql($database, "SET client_min_messages = error;\n$sql") }
+# (What waits for a lock fails.)
+sub sql { my ($sql) = @_; return $node->safe_psql($database, "SET client_min_messages = error; SET lock_timeout = '10s';\n$sql") }
 sub refused { my ($sql) = @_; my ($code, $out, $err) = $node->psql($database, $sql); return $code == 0 ? "not refused: $out" : $err }
 $node->safe_psql('postgres', 'SET client_min_messages = error; CREATE EXTENSION outbox');
 
@@ -79,9 +80,11 @@ is(sql("SELECT count(*) FROM $old"), 1, 'and leaves it');
 $reader->query_safe('COMMIT');
 my $holder = $node->background_psql('postgres');
 $holder->query_safe(q{BEGIN; SELECT outbox.receive('c', id(0, 201))});
-is(sql("SELECT count(*) FROM pg_locks WHERE relation = '$old'::regclass AND mode = 'AccessExclusiveLock'"), 1, 'the next one empties it');
+is(sql("SELECT count(*) FROM $old"), 1, 'the next one leaves it to its commit');
+is(sql(q{SET lock_timeout = '1ms'; SET outbox.inbox_expired = skip; SELECT outbox.receive('c', id(36, 9)), outbox.forget_consumer('nobody')}), 'f|0', 'so that old events wait for nobody either');
 is(sql(q{SET lock_timeout = '1ms'; SELECT outbox.receive('c', id(0, 202)), outbox.receive('c', id(1, 202)), outbox.receive('c', id(2, 202))}), 't|t|t',
-	'a transaction that did the upkeep holds nothing that others need');
+	'a transaction that is to do the upkeep holds nothing that others need');
+is(sql("SELECT count(*) FROM $old"), 0, 'and others do it, when they commit');
 is(sql(q{SET lock_timeout = '1ms'; SELECT outbox.receive('c', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11')}), 't', 'nor an id without a time');
 $holder->query_safe('ROLLBACK');
 is(sql(q{SELECT outbox.receive('c', id(0, 201))}), 't', 'rolled back, the upkeep and the mark');
@@ -145,6 +148,40 @@ foreach my $turn (1, 2)
 	is(sql(q{SELECT count(*) FROM outbox.received WHERE consumer = 'u'}), 2 - $turn, "undated: in one table less, emptied $turn times");
 }
 is(undated(), 't', 'undated: forgotten after two');
+# Emptying them is left to the commit: all undated ids go through both, and a transaction may lie idle or be prepared.
+sub turned { return sql(q{SELECT turned_at > now() - interval '1 hour' FROM outbox_internal.inbox_kept}) }
+sub in_time { my ($call) = @_; return sql("SET lock_timeout = '1ms'; SELECT outbox.receive('u', '$call')") }
+my $undated = 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd38';
+my $is_over = q{UPDATE outbox_internal.inbox_kept SET turned_at = now() - interval '3 days 1 second'};
+sql($is_over);
+my $idle = $node->background_psql('postgres');
+$idle->query_safe("BEGIN; SELECT outbox.receive('u', '${undated}0001')");
+is(in_time("${undated}0002"), 't', 'undated: others wait for no transaction that is idle');
+is(turned(), 'f', 'and empty nothing while it has an id of it');
+$idle->query_safe('COMMIT');
+is(turned(), 't', 'which is done when it commits');
+is(in_time("${undated}0001") . in_time("${undated}0002"), 'ff', 'and what both have marked is known');
+sql($is_over);
+sql("BEGIN; SELECT outbox.receive('u', '${undated}0003'); PREPARE TRANSACTION 'p'");
+is(in_time("${undated}0004"), 't', 'undated: nor for one that is prepared');
+sql(q{COMMIT PREPARED 'p'});
+is(in_time("${undated}0003"), 'f', 'whose mark counts');
+is(turned(), 't', 'and others empty the table after it');
+# What a commit may meet: of a procedure's loop, of a transaction that is read only by then, that drops the extension.
+sql($is_over);
+sql("DO \$\$ BEGIN FOR i IN 1..3 LOOP PERFORM outbox.receive('u', ('${undated}100' || i)::uuid); COMMIT; END LOOP; END \$\$");
+is(turned() . in_time("${undated}1001") . in_time("${undated}1003"), 'tff', 'undated: emptied by a commit within a procedure');
+sql($is_over);
+sql("BEGIN; SELECT outbox.receive('u', '${undated}1004'); SET TRANSACTION READ ONLY; COMMIT");
+is(turned() . in_time("${undated}1004"), 'ff', 'not by a transaction that may not write any more');
+sql($is_over);
+sql("BEGIN; SAVEPOINT s; SELECT outbox.receive('u', '${undated}1005'); ROLLBACK TO s; COMMIT");
+is(turned() . in_time("${undated}1005"), 'tt', 'by one that has taken its mark back');
+sql($is_over);
+is(sql("BEGIN; SELECT outbox.receive('u', '${undated}1006'); DROP EXTENSION outbox CASCADE; COMMIT; SELECT to_regclass('outbox_internal.inbox_kept') IS NULL"), "t\nt", 'nothing is to be done where the extension is dropped');
+sql('CREATE EXTENSION outbox');
+sql(q{DROP VIEW IF EXISTS kept; CREATE VIEW kept AS SELECT (date_trunc('day', now(), 'UTC') AT TIME ZONE 'UTC')::date - kept_from AS days FROM outbox_internal.inbox_kept;
+	SELECT outbox.receive('c', id(0, 290)), outbox.receive_next('x', 's', 1)});
 
 # --- whoever's clock jumps ahead drops nothing: the producer's alone, ours alone
 sql(q{SELECT outbox.receive('c', id(2, 300))});
