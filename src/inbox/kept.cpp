@@ -61,10 +61,44 @@ void Write(const Kept& kept) {
   AsOwner([&values] { Run(CurrentKept().settled ? &update : &insert, values, true); });
 }
 
-enum class Emptied { kDone, kWasEmpty, kInUse };
+pg::Statement later_marks[kDayTables];
 
-// Never waits.
-Emptied Empty(int number) {
+// Looks at one mark of each consumer, by the index.
+pg::Statement* LaterMarks(int table) {
+  pg::Statement* statement = &later_marks[table];
+  if (statement->sql == nullptr) {
+    char name[NAMEDATALEN];
+    TableName(table, name);
+    *statement = {
+        MemoryContextStrdup(
+            TopMemoryContext,
+            psprintf("WITH RECURSIVE c (consumer) AS ("
+                     "(SELECT m.consumer FROM outbox_internal.%s m ORDER BY m.consumer LIMIT 1) UNION ALL "
+                     "SELECT (SELECT m.consumer FROM outbox_internal.%s m WHERE m.consumer OPERATOR(pg_catalog.>) "
+                     "c.consumer ORDER BY m.consumer LIMIT 1) FROM c WHERE c.consumer IS NOT NULL) "
+                     "SELECT FROM c WHERE EXISTS (SELECT FROM outbox_internal.%s m WHERE m.consumer "
+                     "OPERATOR(pg_catalog.=) c.consumer AND m.event_id OPERATOR(pg_catalog.>=) $1) LIMIT 1",
+                     name, name, name)),
+        1,
+        {UUIDOID}};
+  }
+  return statement;
+}
+
+// Whether the day's table has marks of a later day, of a month after it: they were made while the row was behind.
+// Nobody can add any, for the table is locked.
+bool HasLaterMarks(int32 day) {
+  pg_uuid_t least = LeastIdOf(days::DayStartMicros(day + 1));
+  Datum values[] = {UUIDPGetDatum(&least)};
+  return AsOwner([&values, day] { return Run(LaterMarks(TableOfDay(day)), values, true) > 0; });
+}
+
+enum class Emptied { kDone, kWasEmpty, kInUse, kShared };
+
+constexpr int32 kAnyDay = -1;
+
+// Never waits. `day`: whose table it is.
+Emptied Empty(int number, int32 day = kAnyDay) {
   const Oid oid = TableOid(number);
   if (!ConditionalLockRelationOid(oid, AccessShareLock)) {
     return Emptied::kInUse;
@@ -82,20 +116,23 @@ Emptied Empty(int number) {
   if (in_use || !ConditionalLockRelationOid(oid, AccessExclusiveLock)) {
     return Emptied::kInUse;
   }
+  if (day != kAnyDay && HasLaterMarks(day)) {
+    return Emptied::kShared;
+  }
   days::GiveNewStorage(oid);
   CommandCounterIncrement();
   return Emptied::kDone;
 }
 
-// `limit`: how many tables may be emptied; above one a table in use is passed by: its marks share it with another day's
-// then, until the ring has come round once more.
+// `limit`: how many tables may be emptied; above one a table in use is passed by. Marks that are passed by share the
+// table with another day's, until the ring has come round once more.
 bool MoveTo(int32 day, int limit, Kept* kept) {
   int emptied = 0;
   if (day - kept->from > kDayTables) {
     kept->from = day - kDayTables;  // each table once
   }
   while (kept->from < day && emptied < limit) {
-    const Emptied outcome = Empty(TableOfDay(kept->from));
+    const Emptied outcome = Empty(TableOfDay(kept->from), kept->from);
     if (outcome == Emptied::kInUse && limit == 1) {
       break;
     }
@@ -106,8 +143,7 @@ bool MoveTo(int32 day, int limit, Kept* kept) {
 }
 
 bool NeedsUpkeep(const Kept& kept, int64 now, int64 seen) {
-  return !kept.settled || days::DayOfMicros(Min(now, seen) - RetentionMicros()) > kept.from ||
-         now - kept.turned_at >= RetentionMicros();
+  return !kept.settled || DueDay(now, seen) > kept.from || now - kept.turned_at >= RetentionMicros();
 }
 
 // Against others who are at it, and an UPDATE by hand, whose row would be waited for.
@@ -149,6 +185,10 @@ int64 TransactionMicros() {
   return GetCurrentTransactionStartTimestamp() + kPgEpochMicros;
 }
 
+int32 DueDay(int64 now, int64 seen) {
+  return days::DayOfMicros(Min(now, seen) - RetentionMicros());
+}
+
 Kept CurrentKept() {
   const List* rows = known.Rows();
   Kept kept = rows == NIL ? Kept{} : *static_cast<const Kept*>(linitial(rows));
@@ -182,7 +222,9 @@ bool Keep(int64 now, int64 seen) {
     kept.turned_at = now;
     kept.last_emptied = 1;
   }
-  bool emptied = MoveTo(days::DayOfMicros(Min(now, seen) - RetentionMicros()), 1, &kept);
+  // Nobody has received anything for weeks: the row goes on at once, and not by a day in a transaction.
+  const bool behind = days::DayOfMicros(seen) >= kept.from + kDayTables;
+  bool emptied = MoveTo(DueDay(now, seen), behind ? kDayTables : 1, &kept);
   if (!emptied && now - kept.turned_at >= RetentionMicros()) {
     const int next = 1 - kept.last_emptied;
     const Emptied outcome = Empty(next == 0 ? kUndatedA : kUndatedB);
@@ -196,21 +238,6 @@ bool Keep(int64 now, int64 seen) {
     Write(kept);
   }
   return emptied;
-}
-
-void CatchUp(int64 now, int32 day) {
-  const int32 most = days::DayOfMicros(now - RetentionMicros());
-  Kept kept = CurrentKept();
-  if (day < kept.from + kDayTables || day >= most + kDayTables || !TryLock()) {
-    return;
-  }
-  kept = CurrentKept();
-  MoveTo(most, kDayTables, &kept);
-  if (!kept.settled) {
-    kept.turned_at = now;
-    kept.last_emptied = 1;
-  }
-  Write(kept);
 }
 
 }  // namespace outbox::inbox

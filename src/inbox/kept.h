@@ -34,8 +34,7 @@ Kept CurrentKept();
 void KeepAtCommit(int64 now, int64 seen);
 // The same at once, for a transaction that commits right behind it. Returns whether a table was emptied.
 bool Keep(int64 now, int64 seen);
-// Has the ring go on as far as `day` needs it, if `now` allows that, when nobody has received anything for weeks. In
-// next to no time where it has not to.
-void CatchUp(int64 now, int32 day);
+// The day that marks are to be kept from when the newest event is of that time: the row is there, or has to be moved.
+int32 DueDay(int64 now, int64 seen);
 
 }  // namespace outbox::inbox

@@ -122,12 +122,12 @@ int FindTable(Datum consumer, const pg_uuid_t* id, int64 now, int64* seen) {
   }
   const int32 day = days::DayOfMicros(micros);
   const int table = TableOfDay(day);
-  CatchUp(now, day);
   // The lock before the look: who empties the table has to have it alone, and what he has done is known when it was
   // had.
   LockRelationOid(TableOid(table), RowExclusiveLock);
   const Kept kept = CurrentKept();
-  if (day >= kept.from + kDayTables) {
+  // (Whoever has received nothing for weeks has left the row behind; the commit moves it.)
+  if (day >= Max(kept.from, DueDay(now, micros)) + kDayTables) {
     RefuseAhead(id, day);
   }
   if (day >= kept.from) {

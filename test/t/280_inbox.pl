@@ -213,6 +213,24 @@ foreach my $zone ('Pacific/Kiritimati', 'America/New_York', 'UTC')
 sql('UPDATE outbox_internal.inbox_kept SET kept_from = kept_from - 365');
 is(sql(q{SELECT outbox.receive('c', id(0, 400)), outbox.receive('c', id(0, 400))}), 't|f', 'after a year of silence');
 is(sql('SELECT days FROM kept'), 3, 'the ring goes on');
+# Two at once after it, of which the first lies idle: the second waits for nobody and is refused nothing.
+sql('UPDATE outbox_internal.inbox_kept SET kept_from = kept_from - 60');
+sql("SET outbox.allow_loss = on; INSERT INTO outbox_internal.$_ VALUES ('00000000-0000-7000-8000-000000000000', 'old')") foreach map { sprintf 'inbox_day_%02d', $_ } 0 .. 31;
+$idle->query_safe(q{BEGIN; SELECT outbox.receive('c', id(0, 410))});
+is(sql(q{SET lock_timeout = '1ms'; SELECT outbox.receive('c', id(0, 411)), outbox.receive('c', id(1, 411))}), 't|t', 'two consumers begin after weeks of silence');
+$idle->query_safe('COMMIT');
+is(sql(q{SELECT outbox.receive('c', id(0, 410)), outbox.receive('c', id(0, 411)), outbox.receive('c', id(1, 411))}), 'f|f|f', 'and all that they marked is known');
+like(refused(q{SELECT outbox.receive('c', id(-300, 1))}), qr/too far ahead/, 'while an id of next year is refused');
+is(sql('SELECT days FROM kept'), 3, 'the ring goes on again');
+is(sql(q{SELECT sum(rows) FROM outbox.received WHERE consumer = 'old'}), 4, 'and the tables are empty but those with marks of today, of two days before, and of three weeks ahead');
+# A transaction that is prepared moves no row: its mark is in the table of a day a month before, which has its turn next.
+days_go_by(29);
+sql(q{BEGIN; SELECT outbox.receive('c', id(0, 412)); PREPARE TRANSACTION 'p'});
+is(sql(q{SET lock_timeout = '1ms'; SELECT outbox.receive('d', id(10, 412))}), 't', 'prepared after weeks of silence: others wait for nobody');
+sql(q{COMMIT PREPARED 'p'});
+days_go_by(sql('SELECT 32 - days FROM kept'));
+is(sql(q{SELECT outbox.receive('d', id(10, 413))}) . sql('SELECT days < 32 FROM kept'), 'tt', 'the day of a month before goes');
+is(sql(q{SELECT outbox.receive('c', id(0, 412)), outbox.receive('d', id(10, 412)), outbox.receive('d', id(10, 413))}), 'f|f|f', "and today's mark stays");
 
 # --- 65 consumers at once
 is(sql(q{SELECT count(*) FILTER (WHERE outbox.receive('consumer ' || c, id(0, 500 + n))) FROM generate_series(1, 65) c, generate_series(1, 20) n}), 65 * 20, '65 consumers, 20 events');
