@@ -78,6 +78,14 @@ SELECT outbox.forget_received('billing', :'old');
 SELECT outbox.receive('billing', :'old');
 ROLLBACK;
 SELECT outbox.receive('billing', :'old');
+-- An event whose day is over is not accepted while its mark is still there; nor is one that comes twice in a batch.
+BEGIN;
+UPDATE outbox_internal.inbox_kept SET kept_from = kept_from + 40;
+SET LOCAL outbox.inbox_expired = accept;
+SELECT outbox.receive('billing', :'two'), (SELECT count(*) FROM outbox.receive_many('billing', ARRAY[:'two', :'three']::uuid[]));
+SELECT array_agg(right(i::text, 1)) FROM outbox.receive_many('billing', ARRAY[:'two', pg_temp.id_at(now(), 8), :'old', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a19', pg_temp.id_at(now(), 8), :'older']) i;
+SELECT outbox.receive('billing', pg_temp.id_at(now(), 8)), outbox.receive('billing', pg_temp.id_at(now(), 9)), outbox.receive('billing', pg_temp.id_at(now(), 9));
+ROLLBACK;
 SET outbox.inbox_expired = maybe;
 RESET outbox.inbox_expired;
 -- In its own words each server says it.
@@ -153,6 +161,14 @@ SELECT outbox.forget_received('odd', 'ffffffff-ffff-ffff-ffff-ffffffffffff'), ou
 SELECT outbox.reprocess('thousand', date_trunc('day', timestamptz :'t', 'UTC') - interval '1 day', date_trunc('day', timestamptz :'t', 'UTC'));
 SELECT outbox.reprocess('thousand', '-infinity');
 SELECT outbox.reprocess('thousand', now(), now());
+-- Accepted ones are taken back as well, each is one event; ids without a time are not.
+SELECT outbox.receive('thousand', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12');
+SET outbox.inbox_expired = accept;
+SELECT outbox.receive('thousand', :'old'), outbox.receive('thousand', :'older'), outbox.receive('thousand', pg_temp.id_at(now(), 1));
+SELECT outbox.reprocess('thousand', '2025-01-01', '2025-03-01'), outbox.reprocess('thousand', '2025-03-01', '2025-03-31');
+SELECT outbox.receive('thousand', :'old'), outbox.receive('thousand', :'older'), outbox.receive('thousand', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12');
+SELECT outbox.reprocess('thousand', '-infinity'), outbox.reprocess('thousand', '-infinity'), outbox.receive('thousand', :'old'), outbox.reprocess('thousand', '-infinity');
+RESET outbox.inbox_expired;
 SELECT outbox.reprocess('thousand', NULL);
 SELECT outbox.reprocess('thousand', '-infinity', NULL);
 SELECT outbox.reprocess('thousand', NULL);

@@ -112,13 +112,21 @@ bool IsRemembered(int table, Datum consumer, const pg_uuid_t* id) {
   return AsOwner([&] { return Run(Remembered(table), values, true) > 0; });
 }
 
-// Where its mark goes: a table, or -1: it counts as handled. Locks that table against being emptied. `*seen`: the
-// newest time of ids whose marks are kept, so far; 0: of none, for which no day goes.
-int FindTable(Datum consumer, const pg_uuid_t* id, int64 now, int64* seen) {
+// Where a mark goes. -1: nowhere, it counts as handled. Accepted: into the undated tables as well, for from now on and
+// for ever it is as old as its mark. (The table of its day comes first: there may be a mark of it yet, or one that
+// another transaction has made while the day was kept.)
+struct Place {
+  int table;
+  bool accepted;
+};
+
+// Locks that table against being emptied. `*seen`: the newest time of ids whose marks are kept, so far; 0: of none, for
+// which no day goes.
+Place FindPlace(Datum consumer, const pg_uuid_t* id, int64 now, int64* seen) {
   int64 micros = 0;
   if (!TimeOfId(id, &micros)) {
     *seen = Max(*seen, now);
-    return kUndatedA;
+    return {kUndatedA, false};
   }
   const int32 day = days::DayOfMicros(micros);
   const int table = TableOfDay(day);
@@ -132,18 +140,18 @@ int FindTable(Datum consumer, const pg_uuid_t* id, int64 now, int64* seen) {
   }
   if (day >= kept.from) {
     *seen = Max(*seen, micros);
-    return table;
+    return {table, false};
   }
   switch (static_cast<pg::InboxExpired>(pg::settings.inbox.expired)) {
     case pg::InboxExpired::kError:
       if (!IsRemembered(table, consumer, id)) {
         RefuseExpired(id, day, kept.from);
       }
-      return -1;
+      return {-1, false};
     case pg::InboxExpired::kSkip:
-      return -1;
+      return {-1, false};
     case pg::InboxExpired::kAccept:
-      return kUndatedA;  // from now on and for ever it is as old as its mark
+      return {table, true};
   }
   pg_unreachable();
 }
@@ -201,19 +209,39 @@ void MarkRun(int table, Datum consumer, Candidate* run, int count) {
   SPI_freetuptable(SPI_tuptable);
 }
 
+// Those of these tables.
+void MarkAll(Datum consumer, Candidate* candidates, int count, int first, int last) {
+  qsort(candidates, count, sizeof(Candidate), CompareByTable);
+  for (int begin = 0, end = 0; begin < count; begin = end) {
+    const int table = candidates[begin].table;
+    while (end < count && candidates[end].table == table) {
+      end++;
+    }
+    if (table >= first && table <= last) {
+      MarkRun(table, consumer, candidates + begin, end - begin);
+      if (table == kUndatedA) {
+        MarkRun(kUndatedB, consumer, candidates + begin, end - begin);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 bool Receive(Datum consumer, const pg_uuid_t* id) {
   const int64 now = TransactionMicros();
   int64 seen = 0;
-  const int table = FindTable(consumer, id, now, &seen);
-  if (table < 0) {
+  const Place place = FindPlace(consumer, id, now, &seen);
+  if (place.table < 0) {
     return false;
   }
   // Of an undated id: it is new if it is in neither table. It goes into both, so that it is met in one of them for as
   // long as it takes until both were emptied, one and then, a retention later, the other.
-  const bool fresh =
-      AsOwner([&] { return Mark(table, consumer, id) && (table != kUndatedA || Mark(kUndatedB, consumer, id)); });
+  const bool fresh = AsOwner([&] {
+    const bool undated = place.accepted || place.table == kUndatedA;
+    return (place.table == kUndatedA || Mark(place.table, consumer, id)) &&
+           (!undated || (Mark(kUndatedA, consumer, id) && Mark(kUndatedB, consumer, id)));
+  });
   KeepAtCommit(now, seen);
   return fresh;
 }
@@ -223,23 +251,19 @@ void ReceiveMany(Datum consumer, Candidate* candidates, int count) {
   int64 seen = 0;
   for (int i = 0; i < count; i++) {
     // (-1: as good as marked; it forms a run that is passed by.)
-    candidates[i].table = FindTable(consumer, &candidates[i].id, now, &seen);
-    candidates[i].fresh = candidates[i].table >= 0;
+    const Place place = FindPlace(consumer, &candidates[i].id, now, &seen);
+    candidates[i].table = place.table;
+    candidates[i].accepted = place.accepted;
+    candidates[i].fresh = place.table >= 0;
   }
-  qsort(candidates, count, sizeof(Candidate), CompareByTable);
   AsOwner([&] {
-    for (int begin = 0, end = 0; begin < count; begin = end) {
-      const int table = candidates[begin].table;
-      while (end < count && candidates[end].table == table) {
-        end++;
-      }
-      if (table >= 0) {
-        MarkRun(table, consumer, candidates + begin, end - begin);
-      }
-      if (table == kUndatedA) {
-        MarkRun(kUndatedB, consumer, candidates + begin, end - begin);
+    MarkAll(consumer, candidates, count, 0, kDayTables - 1);
+    for (int i = 0; i < count; i++) {
+      if (candidates[i].accepted && candidates[i].fresh) {
+        candidates[i].table = kUndatedA;
       }
     }
+    MarkAll(consumer, candidates, count, kUndatedA, kUndatedA);
   });
   KeepAtCommit(now, seen);
 }
@@ -272,7 +296,7 @@ OUTBOX_FUNCTION(outbox_receive_many) {
   auto* candidates = static_cast<Candidate*>(palloc(sizeof(Candidate) * Max(count, 1)));
   for (int i = 0; i < count; i++) {
     RefuseNull(nulls[i], "receive_many", "each id");
-    candidates[i] = {*DatumGetUUIDP(values[i]), i, 0, false};
+    candidates[i] = {*DatumGetUUIDP(values[i]), i, 0, false, false};
   }
   ReceiveMany(PointerGetDatum(consumer), candidates, count);
   qsort(candidates, count, sizeof(Candidate), CompareByOrder);

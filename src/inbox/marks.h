@@ -15,6 +15,7 @@ struct Candidate {
   pg_uuid_t id;
   int order;  // in the caller's list
   int table;
+  bool accepted;
   bool fresh;
 };
 // The same for many at once; sets `fresh` of those that are new, of equal ones of the first. Reorders them: by table
