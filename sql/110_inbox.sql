@@ -168,7 +168,13 @@ SELECT outbox.receive('thousand', :'old'), outbox.receive('thousand', :'older'),
 SELECT outbox.reprocess('thousand', '2025-01-01', '2025-03-01'), outbox.reprocess('thousand', '2025-03-01', '2025-03-31');
 SELECT outbox.receive('thousand', :'old'), outbox.receive('thousand', :'older'), outbox.receive('thousand', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12');
 SELECT outbox.reprocess('thousand', '-infinity'), outbox.reprocess('thousand', '-infinity'), outbox.receive('thousand', :'old'), outbox.reprocess('thousand', '-infinity');
+-- Times beyond those of dated ids are the first or the last of them. (In milliseconds an id has room for the year 10889.)
+SELECT outbox.receive('times', :'old'), outbox.receive('times', pg_temp.id_at(now(), 1));
+SELECT outbox.reprocess('times', '-infinity', '20000-01-01'), outbox.receive('times', :'old'), outbox.reprocess('times', '2025-01-01', '10889-08-03'), outbox.receive('times', :'old'),
+       outbox.reprocess('times', '4714-11-24 00:00:00+00 BC', '294276-12-31 23:59:59.999999+00'), outbox.receive('times', :'old');
+SELECT outbox.reprocess('times', '-infinity', '1900-01-01'), outbox.reprocess('times', '2120-01-01'), outbox.reprocess('times', '10890-01-01', '20000-01-01'), outbox.reprocess('times', '-infinity', '2120-01-01');
 RESET outbox.inbox_expired;
+SELECT outbox.reprocess('times', 'infinity');
 SELECT outbox.reprocess('thousand', NULL);
 SELECT outbox.reprocess('thousand', '-infinity', NULL);
 SELECT outbox.reprocess('thousand', NULL);

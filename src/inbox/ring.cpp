@@ -31,7 +31,7 @@ bool TimeOfId(const pg_uuid_t* id, int64* micros) {
 
 pg_uuid_t LeastIdOf(int64 micros) {
   pg_uuid_t id = {};
-  const int64 millis = (Max(micros, kEraBegins) + kMillisMicros - 1) / kMillisMicros;
+  const int64 millis = (Min(Max(micros, kEraBegins), kEraEnds) + kMillisMicros - 1) / kMillisMicros;
   for (int i = 0; i < 6; i++) {
     id.data[i] = static_cast<unsigned char>(millis >> (40 - 8 * i));
   }

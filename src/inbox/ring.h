@@ -19,7 +19,7 @@ constexpr int kLongestRetentionDays = 28;
 
 // The Unix time of a dated id in microseconds (to the millisecond); false: it is undated.
 bool TimeOfId(const pg_uuid_t* id, int64* micros);
-// The least id of that time.
+// The least dated id of that time or later; above all of them where there is none.
 pg_uuid_t LeastIdOf(int64 micros);
 
 inline int TableOfDay(int32 day) {

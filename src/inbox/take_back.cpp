@@ -82,10 +82,6 @@ int64 DeleteRange(Oid* types, Datum* values) {
   return pg::ResultInt64(0, 0);
 }
 
-int64 UnixMicros(TimestampTz time) {
-  return TIMESTAMP_IS_NOBEGIN(time) ? 0 : SaturatedUnixMicros(time);
-}
-
 }  // namespace
 
 }  // namespace outbox::inbox
@@ -129,17 +125,14 @@ OUTBOX_FUNCTION(outbox_reprocess) {
   }
   const text* consumer = PG_GETARG_TEXT_PP(0);
   CheckConsumerName(consumer);
-  const int64 since = UnixMicros(PG_GETARG_TIMESTAMPTZ(1));
-  const int64 until = UnixMicros(PG_GETARG_TIMESTAMPTZ(2));
+  const int64 since = SaturatedUnixMicros(PG_GETARG_TIMESTAMPTZ(1));
+  const int64 until = SaturatedUnixMicros(PG_GETARG_TIMESTAMPTZ(2));
   if (since >= until) {
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("since must be before until"),
                     errdetail("No event was created in that time."), errhint("until is infinity by default.")));
   }
   pg_uuid_t first = LeastIdOf(since);
-  pg_uuid_t end = until == PG_INT64_MAX ? pg_uuid_t{} : LeastIdOf(until);
-  if (until == PG_INT64_MAX) {
-    memset(end.data, 0xFF, UUID_LEN);
-  }
+  pg_uuid_t end = LeastIdOf(until);
   Oid types[] = {TEXTOID, UUIDOID, UUIDOID};
   Datum values[] = {PointerGetDatum(consumer), UUIDPGetDatum(&first), UUIDPGetDatum(&end)};
   const int64 events = AsOwner([&] {
