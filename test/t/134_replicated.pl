@@ -1,6 +1,6 @@
 # A publication FOR ALL TABLES takes the tables of outbox along. On the publisher everything goes on working. The
-# subscriber, which has an outbox of its own, keeps it: replicated routes, positions and identities do not get in, replicated
-# events are kept apart and wake no worker, and what it emits itself is published, once.
+# subscriber, which has an outbox and an inbox of its own, keeps them: replicated routes, positions, identities, marks and rights do
+# not get in, nor stop the subscription, replicated events are kept apart and wake no worker, and what it emits itself is published, once.
 # matrix: C10 C12
 use strict;
 use warnings;
@@ -16,11 +16,18 @@ foreach my $name (sort keys %node)
 	$node{$name}->safe_psql('postgres', q{
 		CREATE TABLE orders (id int PRIMARY KEY);
 		CREATE TRIGGER events AFTER INSERT ON orders FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('order', 'id');
-		SELECT outbox.emit('order', 1, 'first', '{}');});
+		SELECT outbox.emit('order', 1, 'first', '{}');
+		CREATE ROLE consumes;
+		SELECT outbox.receive('both', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'), outbox.receive('both', 'topic', 'key', 1700000000000002), outbox.receive_next('both', 'stream', 7);});
 	ok(wait_idle($node{$name}), "$name has an outbox that works");
 	ok(wait_for_value($node{$name}, q{SELECT count(*) >= 3 FROM pg_inherits WHERE inhparent = 'outbox_internal.log'::regclass}, 't'), 'and day tables');
 }
 my ($publisher, $subscriber) = @node{qw(publisher subscriber)};
+$publisher->safe_psql('postgres', q{SELECT outbox.grant_receive('consumes')});
+$subscriber->safe_psql('postgres', q{SELECT outbox.receive('both', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12')});
+is($subscriber->safe_psql('postgres', q{SELECT string_agg(c.relname, ' ' ORDER BY c.relname) FROM pg_class c WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])
+	AND c.relkind IN ('r', 'p') AND c.relname !~ '^log_\d{8}$' AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = 'ignore_replicated' AND t.tgenabled = 'R')}),
+	'foreign_event log log_spare', 'only the log takes in what a subscription brings');
 
 # What is the subscriber's own: must not change, whatever the publisher does.
 sub own
@@ -28,6 +35,7 @@ sub own
 	return join "\n", map { $subscriber->safe_psql('postgres', $_) } (
 		'SELECT * FROM outbox_internal.identity', 'SELECT * FROM outbox_internal.origin', 'SELECT * FROM outbox.route', 'SELECT route_id, lane, window_from, done_to FROM outbox_internal.lane',
 		'SELECT count(*) FROM outbox_internal.parked', 'SELECT count(*) FROM outbox.pause', 'SELECT count(*) FROM outbox.audit',
+		'SELECT * FROM outbox.received ORDER BY 1, 2, 3', 'SELECT * FROM outbox_internal.inbox_kept', 'SELECT role FROM outbox_internal.receive_right',
 		'SELECT count(*) FROM outbox_internal.side_lane', q{SELECT count(*) FROM outbox_internal.progress WHERE at > now() + interval '1 hour'});
 }
 my $own = own();
@@ -53,7 +61,11 @@ $publisher->safe_psql('postgres', $_) foreach (
 	q{SELECT outbox.adopt()},
 	q{CALL outbox.seek('redis', 'infinity', reason => 'to write an audit row', dry_run => false)},
 	q{DELETE FROM outbox.audit WHERE at < now() - interval '1 year'},
-	q{SELECT outbox.emit('order', 9, 'third', '{}')});
+	q{SELECT outbox.emit('order', 9, 'third', '{}')},
+	q{SELECT outbox.receive('both', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12'), outbox.receive('published', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a13'), outbox.receive('both', 'topic', 'key', 1700000000000003),
+		outbox.receive_next('both', 'stream', 8), outbox.receive_next('published', 'stream', 1)},
+	q{SELECT outbox.forget_received('both', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11')},
+	q{UPDATE outbox_internal.inbox_kept SET kept_from = kept_from + 1});
 is($publisher->safe_psql('postgres', q{SELECT string_agg(c.relname, ' ' ORDER BY c.relname) FROM pg_class c WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])
 	AND c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relreplident = 'd' AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)}),
 	'emit_key emit_key_spare log log_spare outcome progress tick', 'only tables whose rows are never updated and never deleted one by one have no replica identity');
@@ -64,6 +76,7 @@ like($publisher->safe_psql('postgres', q{SELECT detail FROM outbox.doctor() WHER
 $publisher->wait_for_catchup('everything');
 is($subscriber->safe_psql('postgres', 'SELECT count(*) FROM orders'), '20', 'rows are replicated');
 is(own(), $own, 'and none of the outbox');
+is($subscriber->safe_psql('postgres', q{SELECT outbox.receive('both', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'), outbox.receive('published', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a13')}), 'f|t', 'nor of the inbox');
 is($subscriber->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.log'), $log, 'no event of the publisher is in the log');
 is($subscriber->safe_psql('postgres', q{SELECT count(*) FROM outbox_internal.foreign_event WHERE event_type = 'second'}), '200', 'they are kept apart');
 is($redis->xlen('subscriber'), 1, 'nothing is published from them');

@@ -34,6 +34,12 @@ sub same_as_fresh
 	return;
 }
 same_as_fresh('bare');
+foreach my $database (qw(fresh bare))
+{
+	is($node->safe_psql($database, q{SELECT string_agg(c.relname, ' ' ORDER BY c.relname) FROM pg_class c WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])
+		AND c.relkind IN ('r', 'p') AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = 'ignore_replicated' AND t.tgenabled = 'R')}),
+		'foreign_event log log_spare', "$database: of a subscription nothing gets into other tables");
+}
 
 # --- with default privileges, which reach nobody: on what is new in the step, and what was there stays as it was ---
 $node->safe_psql('postgres', 'CREATE DATABASE privileged');

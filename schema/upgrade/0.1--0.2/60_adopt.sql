@@ -64,19 +64,6 @@ COMMENT ON COLUMN outbox_internal.adopted.xid IS 'the number';
 COMMENT ON COLUMN outbox_internal.adopted.wanted IS 'routes that had these events still to get, by id';
 COMMENT ON COLUMN outbox_internal.adopted.before IS 'routes that began after these events, by id';
 ALTER TABLE outbox_internal.adoption REPLICA IDENTITY FULL;
-DO $ignore$
-DECLARE
-  name text;
-BEGIN
-  FOREACH name IN ARRAY ARRAY['outbox_internal.adoption', 'outbox_internal.adopted'] LOOP
-    EXECUTE pg_catalog.format('CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON %s '
-      'FOR EACH ROW EXECUTE FUNCTION outbox_internal.ignore_replicated()', name);
-    EXECUTE pg_catalog.format('ALTER TABLE %s ENABLE REPLICA TRIGGER ignore_replicated', name);
-    EXECUTE pg_catalog.format('COMMENT ON TRIGGER ignore_replicated ON %s IS %L', name,
-      'drops what a subscription brings; fires for nothing else');
-  END LOOP;
-END
-$ignore$;
 REVOKE ALL ON outbox_internal.adoption, outbox_internal.adopted FROM PUBLIC;
 
 CREATE FUNCTION outbox_internal.home() RETURNS text

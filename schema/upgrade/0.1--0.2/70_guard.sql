@@ -37,11 +37,6 @@ COMMENT ON COLUMN outbox_internal.lane_start.fork_from IS 'of a topic: where it 
 COMMENT ON COLUMN outbox_internal.lane_start.fork_to IS 'likewise';
 COMMENT ON COLUMN outbox_internal.lane_start.fork_done_to IS 'likewise';
 
-CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox_internal.lane_start
-  FOR EACH ROW EXECUTE FUNCTION outbox_internal.ignore_replicated();
-ALTER TABLE outbox_internal.lane_start ENABLE REPLICA TRIGGER ignore_replicated;
-COMMENT ON TRIGGER ignore_replicated ON outbox_internal.lane_start IS 'drops what a subscription brings; fires for nothing else';
-
 CREATE PROCEDURE outbox.forget(
   aggregate_type  text,
   aggregate_id    text,

@@ -18,14 +18,6 @@ COMMENT ON INDEX outbox_internal.emit_key_spare_digest IS 'how emit() finds a ke
 COMMENT ON INDEX outbox_internal.emit_key_spare_at IS 'how the keeper finds the newest';
 SELECT pg_catalog.pg_extension_config_dump('outbox_internal.emit_key', '');
 SELECT pg_catalog.pg_extension_config_dump('outbox_internal.emit_key_spare', '');
-CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox_internal.emit_key
-  FOR EACH ROW EXECUTE FUNCTION outbox_internal.ignore_replicated();
-ALTER TABLE outbox_internal.emit_key ENABLE REPLICA TRIGGER ignore_replicated;
-COMMENT ON TRIGGER ignore_replicated ON outbox_internal.emit_key IS 'drops what a subscription brings; fires for nothing else';
-CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox_internal.emit_key_spare
-  FOR EACH ROW EXECUTE FUNCTION outbox_internal.ignore_replicated();
-ALTER TABLE outbox_internal.emit_key_spare ENABLE REPLICA TRIGGER ignore_replicated;
-COMMENT ON TRIGGER ignore_replicated ON outbox_internal.emit_key_spare IS 'drops what a subscription brings; fires for nothing else';
 
 -- The functions stay the same objects, with what was granted on them, and with the views and SQL functions of users that call
 -- them: those hold the arguments that they gave, and the planner adds the others. No command adds an argument to a function;

@@ -1,16 +1,6 @@
 -- What outbox.lag was made of.
 DROP FUNCTION outbox_internal.lag();
 
-CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox_internal.emit_right
-  FOR EACH ROW EXECUTE FUNCTION outbox_internal.ignore_replicated();
-ALTER TABLE outbox_internal.emit_right ENABLE REPLICA TRIGGER ignore_replicated;
-COMMENT ON TRIGGER ignore_replicated ON outbox_internal.emit_right IS 'drops what a subscription brings; fires for nothing else';
-
-CREATE TRIGGER ignore_replicated BEFORE INSERT OR UPDATE OR DELETE ON outbox_internal.event_schema
-  FOR EACH ROW EXECUTE FUNCTION outbox_internal.ignore_replicated();
-ALTER TABLE outbox_internal.event_schema ENABLE REPLICA TRIGGER ignore_replicated;
-COMMENT ON TRIGGER ignore_replicated ON outbox_internal.event_schema IS 'drops what a subscription brings; fires for nothing else';
-
 -- Whom 0.1 let emit: to every topic, as until now.
 INSERT INTO outbox_internal.emit_right (role)
 SELECT DISTINCT pg_catalog.pg_get_userbyid(x.grantee)
