@@ -33,6 +33,8 @@ COMMENT ON TABLE outbox_internal.inbox_kept IS 'inbox: one row, made with the fi
 COMMENT ON COLUMN outbox_internal.inbox_kept.kept_from IS 'UTC day: marks of earlier ones may be gone';
 COMMENT ON COLUMN outbox_internal.inbox_kept.turned_at IS 'when one of the two undated tables was last emptied';
 COMMENT ON COLUMN outbox_internal.inbox_kept.last_emptied IS 'which one: 0 or 1';
+CREATE UNIQUE INDEX IF NOT EXISTS inbox_kept_one_idx ON outbox_internal.inbox_kept ((true));
+COMMENT ON INDEX outbox_internal.inbox_kept_one_idx IS 'there is one row at most: a dump that is restored over an inbox in use brings no second day';
 SELECT pg_catalog.pg_extension_config_dump('outbox_internal.inbox_kept', '');
 
 CREATE TABLE IF NOT EXISTS outbox_internal.inbox_key (

@@ -190,6 +190,9 @@ TRUNCATE outbox_internal.inbox_day_03;
 DELETE FROM outbox_internal.inbox_key;
 DELETE FROM outbox_internal.inbox_kept;
 DROP TABLE outbox_internal.inbox_day_03;
+-- One row says from when on marks are kept.
+SELECT count(*) FROM outbox_internal.inbox_kept;
+INSERT INTO outbox_internal.inbox_kept SELECT * FROM outbox_internal.inbox_kept;
 
 -- Rights. Nobody by default; all, some, and no way to take marks back.
 CREATE ROLE regress_inbox;
