@@ -17,6 +17,7 @@ extern "C" {
 #include "foreign/foreign.h"
 #include "nodes/parsenodes.h"
 #include "nodes/value.h"
+#include "storage/lmgr.h"
 }
 
 namespace outbox::admin {
@@ -34,6 +35,30 @@ bool Owns(const char* server) {
   });
 }
 
+// Keeps routes and pauses from naming the server until the transaction ends, and waits for those who are about to:
+// DROP SERVER takes this lock as well, but behind our question who uses the server. Plain.
+void LockForDrop(const char* server) {
+  for (Oid oid = get_foreign_server_oid(server, true); OidIsValid(oid);) {
+    LockDatabaseObject(ForeignServerRelationId, oid, 0, AccessExclusiveLock);
+    const Oid now = get_foreign_server_oid(server, true);
+    if (now == oid) {
+      return;
+    }
+    UnlockDatabaseObject(ForeignServerRelationId, oid, 0, AccessExclusiveLock);
+    oid = now;
+  }
+}
+
+// A transaction in REPEATABLE READ can neither see nor change what others have committed since it began.
+void RefuseUnseen(const char* sql, const std::vector<Cell>& params) {
+  if (!RunSql(Access::kLatest, sql, params).empty()) {
+    throw pg::UserError{ERRCODE_T_R_SERIALIZATION_FAILURE, "could not serialize access due to concurrent update",
+                        "Another transaction has named the server in a route or a pause of outbox.",
+                        "Run the transaction again."};
+  }
+}
+
+// RENAME has locked the server by then, so nobody else comes to name it.
 void Rename(const char* from, const char* to) {
   if (!HasTables(kOfRoutes)) {
     return;
@@ -51,6 +76,9 @@ void Rename(const char* from, const char* to) {
            .empty()) {
     pg::NoteConfigChange();
   }
+  RefuseUnseen(
+      "SELECT FROM outbox.route WHERE server = $1::name UNION ALL SELECT FROM outbox.pause WHERE server = $1::name",
+      {Cell(from)});
 }
 
 int64 BeforeChange(Node* statement, bool) {
@@ -73,7 +101,7 @@ bool DropsServer(Node* statement) {
 }
 
 void RefuseServerInUse(const char* server) {
-  Cell names = RunSql(Access::kWrite,
+  Cell names = RunSql(Access::kLatest,
                       "SELECT string_agg(quote_literal(name), ', ' ORDER BY name) FROM outbox.route "
                       "WHERE server = $1::name",
                       {Cell(server)})[0][0];
@@ -91,6 +119,7 @@ void CheckDropServer(Node* statement) {
   for (int i = 0; i < list_length(drop->objects); i++) {
     const char* server = strVal(list_nth(drop->objects, i));
     if (HasTables(kOfRoutes) && Owns(server)) {
+      pg::Guard([server] { LockForDrop(server); });
       RefuseServerInUse(server);
     }
   }
@@ -113,6 +142,10 @@ void DropPausesOfServers(Node*) {
            "It was paused by " + row[1].value() + ", because: " + row[2].value());
     pg::NoteConfigChange();
   }
+  RefuseUnseen(
+      "SELECT FROM outbox.pause p WHERE p.server IS NOT NULL AND NOT EXISTS "
+      "(SELECT FROM pg_catalog.pg_foreign_server s WHERE s.srvname = p.server)",
+      {});
 }
 
 bool RenamesServer(Node* statement) {

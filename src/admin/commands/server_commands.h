@@ -3,7 +3,8 @@
 //   user mappings, and so is DROP OWNED BY its owner (loss_of_objects.h sees it), unless the extension goes as well;
 //   dropping the wrapper or the extension with CASCADE is not, unless events are undelivered (loss.h). ALTER SERVER ...
 //   RENAME renames it in routes and pauses as well, and pauses go with their server. ALTER ROLE ... RENAME renames it
-//   in the rights to emit as well.
+//   in the rights to emit as well. Whoever names a server holds it until the transaction ends (lookup/server.h), so
+//   that these commands wait, and then see the name.
 // Whatever gets past that shows as trouble of the lane: the route names a server that is not there.
 #pragma once
 

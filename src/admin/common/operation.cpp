@@ -59,6 +59,17 @@ std::string RouteId(const std::string& name) {
   return rows[0][0].value();
 }
 
+std::string KeepRoute(const std::string& name) {
+  for (;;) {
+    const std::vector<Row> rows =
+        RunSql(Access::kWrite, "SELECT id FROM outbox.route WHERE name = $1 FOR KEY SHARE", {Cell(name)});
+    if (!rows.empty()) {
+      return rows[0][0].value();
+    }
+    (void)RouteId(name);  // there is one: it was made together with the end of the one that was waited for
+  }
+}
+
 Cell LikePattern(const Cell& pattern) {
   if (!pattern) {
     return Cell();

@@ -19,6 +19,8 @@ void WriteAudit(const char* action, const Cell& route, const Cell& event_id, Jso
 pg::UserError NoSuchRoute(const std::string& name);
 // The id of a route. Throws NoSuchRoute.
 std::string RouteId(const std::string& name);
+// The same, and the route is there until the transaction ends. Waits for whoever is dropping it.
+std::string KeepRoute(const std::string& name);
 
 // A pattern with * for any run of characters, as LIKE wants it.
 Cell LikePattern(const Cell& pattern);

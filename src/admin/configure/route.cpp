@@ -333,7 +333,7 @@ OUTBOX_FUNCTION(outbox_create_route) {
   }
   Definition route;
   route.server = *server;
-  route.destination = UsableDestination(*server);
+  route.destination = KeptDestination(*server);
   route.aggregate_types = Patterns("aggregate_types", TextArrayArgument(fcinfo, 2));
   route.event_types = Patterns("event_types", TextArrayArgument(fcinfo, 3));
   route.topic = TextArgument(fcinfo, 4).value_or(outbox::format::RouteConfig().topic);
@@ -367,6 +367,12 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   RequireWritable("outbox.alter_route()");
   RequireArguments(fcinfo, 13);
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
+  const Cell new_server = TextArgument(fcinfo, 1);
+  std::optional<Destination> kept;
+  if (new_server) {
+    (void)RouteId(name);  // a route that is not there is told of first
+    kept = KeptDestination(*new_server);
+  }
   std::vector<Row> rows =
       RunSql(Access::kWrite,
              "SELECT server, topic, key, lanes, options, lanes_wanted, on_failure, max_attempts, "
@@ -380,8 +386,8 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   const bool other_events = !PG_ARGISNULL(2) || !PG_ARGISNULL(3);
   const std::vector<LaneRecord> lanes_before =
       other_events ? LoadLanes(name, Access::kWrite) : std::vector<LaneRecord>();
-  std::string server = TextArgument(fcinfo, 1).value_or(old[0].value());
-  Destination destination = UsableDestination(server);
+  std::string server = new_server.value_or(old[0].value());
+  Destination destination = kept ? *kept : UsableDestination(server);
   Cell aggregate_types, event_types;
   if (auto patterns = TextArrayArgument(fcinfo, 2)) {
     aggregate_types = TextArrayLiteral(CheckPatterns("aggregate_types", *patterns));

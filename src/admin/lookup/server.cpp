@@ -7,6 +7,7 @@ extern "C" {
 #include "catalog/pg_foreign_server.h"
 #include "commands/defrem.h"
 #include "foreign/foreign.h"
+#include "storage/lmgr.h"
 }
 
 namespace outbox::admin {
@@ -85,6 +86,28 @@ Destination UsableDestination(const std::string& name) {
                         missing->why, "ALTER SERVER ... OPTIONS (ADD " + option + " '" + missing->example + "')."};
   }
   return found;
+}
+
+Destination KeptDestination(const std::string& name) {
+  for (;;) {
+    Destination found = UsableDestination(name);
+    if (KeepDestination(name, found)) {
+      return found;
+    }
+  }
+}
+
+bool KeepDestination(const std::string& name, const Destination& destination) {
+  const char* text = name.c_str();
+  const Oid oid = destination.oid;
+  return pg::Guard([text, oid] {
+    LockDatabaseObject(ForeignServerRelationId, oid, 0, AccessShareLock);
+    const bool same = get_foreign_server_oid(text, true) == oid;
+    if (!same) {
+      UnlockDatabaseObject(ForeignServerRelationId, oid, 0, AccessShareLock);
+    }
+    return same;
+  });
 }
 
 const sink::RequiredOption* MissingOption(const Destination& destination) {

@@ -26,6 +26,13 @@ Destination KnownDestination(const std::string& name);
 // USAGE (42501), an option that it cannot do without is not there (HV00J).
 Destination UsableDestination(const std::string& name);
 
+// The same, and it keeps its name until the transaction ends: DROP SERVER and ALTER SERVER ... RENAME wait for that,
+// and so does this for them. Other uses of it, and changes of its options, hold nobody up. Before any row of a route is
+// locked: whoever renames a server locks rows of routes behind it.
+Destination KeptDestination(const std::string& name);
+// Of a destination that was found by that name. Returns false if the name has become another's, or nobody's.
+bool KeepDestination(const std::string& name, const Destination& destination);
+
 // The required option that the destination lacks; nullptr: none.
 const sink::RequiredOption* MissingOption(const Destination& destination);
 

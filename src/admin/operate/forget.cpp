@@ -106,7 +106,13 @@ class Forgetter {
   std::vector<Found> FindRows(int64 since, int64 until, std::vector<Owed>* owed) {
     std::vector<std::pair<std::string, RouteEvents>> routes;
     for (const Row& row : RunSql(Access::kWrite, "SELECT name, id FROM outbox.route ORDER BY name")) {
-      routes.emplace_back(row[1].value(), RouteEvents(row[0].value()));
+      try {
+        routes.emplace_back(row[1].value(), RouteEvents(row[0].value()));
+      } catch (const UserError& error) {
+        if (error.sqlstate != ERRCODE_UNDEFINED_OBJECT) {  // it was dropped a moment ago, and waits for nothing
+          throw;
+        }
+      }
     }
     WalkFilter filter;
     filter.since = since;

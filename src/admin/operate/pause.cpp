@@ -47,6 +47,24 @@ constexpr const char* kHowTo =
 // Rows of the key. $1 route, $2 aggregate type, $3 aggregate id.
 #define OUTBOX_OF_KEY "route_id = $1::bigint AND aggregate_type = $2 AND aggregate_id = $3"
 
+// Until the transaction ends. Of a server that is dropped meanwhile no pause is left, which a new one of its name would
+// be born with.
+void KeepServer(const std::string& name) {
+  for (;;) {
+    std::string wrapper;
+    const std::optional<Destination> found = FindDestination(name, &wrapper);
+    if (!found) {
+      throw UserError{ERRCODE_UNDEFINED_OBJECT, "server \"" + name + "\" is no destination",
+                      wrapper.empty() ? "There is no foreign server of that name."
+                                      : "It belongs to the foreign-data wrapper \"" + wrapper + "\".",
+                      "\\des in psql shows all foreign servers."};
+    }
+    if (KeepDestination(name, *found)) {
+      return;
+    }
+  }
+}
+
 Target ReadTarget(FunctionCallInfo fcinfo, bool must_exist) {
   Target target{TextArgument(fcinfo, 0), TextArgument(fcinfo, 1), TextArgument(fcinfo, 2),
                 TextArgument(fcinfo, 3), TextArgument(fcinfo, 4), Cell()};
@@ -71,15 +89,9 @@ Target ReadTarget(FunctionCallInfo fcinfo, bool must_exist) {
     throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "it is not clear what is meant", wrong, kHowTo};
   }
   if (target.route) {
-    target.route_id = RouteId(*target.route);
+    target.route_id = must_exist ? KeepRoute(*target.route) : RouteId(*target.route);
   } else if (must_exist) {
-    std::string wrapper;
-    if (!FindDestination(*target.server, &wrapper)) {
-      throw UserError{ERRCODE_UNDEFINED_OBJECT, "server \"" + *target.server + "\" is no destination",
-                      wrapper.empty() ? "There is no foreign server of that name."
-                                      : "It belongs to the foreign-data wrapper \"" + wrapper + "\".",
-                      "\\des in psql shows all foreign servers."};
-    }
+    KeepServer(*target.server);
   }
   return target;
 }

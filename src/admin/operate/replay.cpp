@@ -250,6 +250,10 @@ OUTBOX_FUNCTION(outbox_replay) {
   }
   TellRetained(replay.request);
   MakePlan(&replay);
+  if (!dry_run) {
+    (void)KeepRoute(
+        replay.plan.to);  // whoever drops it has come before anything is told, or comes behind the first batch
+  }
   TellPlan(replay, dry_run);
   int64 events = replay.plan.matched;
   if (!dry_run) {

@@ -30,6 +30,13 @@ UserError IsBeingCopied(const std::string& number) {
                    "outbox.replay shows how far it is; outbox.cancel_replay(" + number + ") ends it."};
 }
 
+UserError RouteIsGone(const Replay& replay) {
+  UserError error = NoSuchRoute(replay.plan.to);
+  error.detail = "It was dropped while replay " + *replay.number + " was being copied, and with it what was copied.";
+  error.hint = "outbox.cancel_replay(" + *replay.number + ") ends the replay.";
+  return error;
+}
+
 uint64 LockNumber(const Replay& replay) {
   return static_cast<uint64>(std::strtoll(replay.number->c_str(), nullptr, 10));
 }
@@ -96,7 +103,10 @@ bool CopyBatch(Replay* replay, size_t begin, size_t end, int64 due_base, bool* c
   std::vector<Row> route = RunSql(Access::kWrite, kRouteVersion, {Cell(plan.to)});
   *changing = !route.empty() && HoldRoutes({route[0][1].value()});
   route = RunSql(Access::kWrite, kRouteVersion, {Cell(plan.to)});
-  const bool changed = !route.empty() && route[0][0] != replay->planned_for;
+  if (route.empty()) {
+    throw RouteIsGone(*replay);
+  }
+  const bool changed = route[0][0] != replay->planned_for;
   Resolver resolver;
   int64 copied = 0;
   for (size_t at = begin; at < end;) {
