@@ -50,4 +50,4 @@ COMMENT ON FUNCTION outbox.alter_route(text, text, text[], text[], text, text, i
 CREATE FUNCTION outbox.drop_route(name text) RETURNS bigint
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_drop_route';
 REVOKE ALL ON FUNCTION outbox.drop_route(text) FROM PUBLIC;
-COMMENT ON FUNCTION outbox.drop_route(text) IS 'ends a route; returns the number of its events that were never delivered, in the log and parked';
+COMMENT ON FUNCTION outbox.drop_route(text) IS 'ends a route; returns the number of its events that were never delivered, in the log and parked; NULL: not known, as it was edited by hand and cannot be read';

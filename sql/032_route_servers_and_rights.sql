@@ -18,12 +18,44 @@ SELECT name, server FROM outbox.route WHERE name LIKE 'regress%' ORDER BY 1;
 DROP SERVER regress_unused;
 
 -- a route whose server is gone all the same is in trouble, and says so
+SELECT outbox.pause(name, reason => 'nothing is to be delivered') FROM outbox.route WHERE name LIKE 'regress%';
+SET outbox.lone_emit = allow;
+SELECT count(outbox.emit('regress_gone', i::text, 'e', '{}')) FROM generate_series(1, 3) i;
+SELECT count(*) AS of_today FROM outbox.day WHERE undelivered = 3;
 BEGIN;
+SET LOCAL outbox.allow_loss = on;
 ALTER EXTENSION outbox DROP FOREIGN DATA WRAPPER outbox_log;
 DROP FOREIGN DATA WRAPPER outbox_log CASCADE;
-SELECT route, lane, server, pending, error_class, error_code, error_message FROM outbox.lag WHERE route LIKE 'regress%';
+SELECT count(outbox.resume(name)) FROM outbox.route WHERE name LIKE 'regress%';
+SELECT route, lane, server, pending, delay IS NOT NULL AS waits, error_class, error_code, error_message FROM outbox.lag WHERE route LIKE 'regress%';
+SELECT undelivered, held_by ~ 'regress one" \(3 events since [^;]*; there is no server' AS told FROM outbox.day WHERE undelivered > 0;
+SELECT s.route, s.state, s.topic, s.error_code FROM outbox_internal.log l, outbox.status(l.id) s WHERE l.aggregate_type = 'regress_gone' AND l.aggregate_id = '1';
 SELECT outbox.drop_route('regress one') AS unsent;
+SELECT route, detail - 'from' AS detail FROM outbox.audit WHERE action = 'drop_route' ORDER BY at DESC LIMIT 1;
+-- what is wrong with its own row may be such that nobody can tell what it wants
+UPDATE outbox.route SET topic = '{nothing' WHERE name = 'regress two';
+SELECT route, pending, delay, error_code, error_message FROM outbox.lag WHERE route LIKE 'regress%';
+SELECT undelivered, held_by FROM outbox.day WHERE held_by IS NOT NULL;
+SELECT outbox.drop_route('regress two') AS unsent;
+SELECT route, detail - 'from' AS detail FROM outbox.audit WHERE action = 'drop_route' ORDER BY at DESC LIMIT 1;
 ROLLBACK;
+-- what is erased of a person waits for no server
+BEGIN;
+SET LOCAL outbox.allow_loss = on;
+ALTER EXTENSION outbox DROP FOREIGN DATA WRAPPER outbox_log;
+SET client_min_messages = warning;
+DROP FOREIGN DATA WRAPPER outbox_log CASCADE;
+RESET client_min_messages;
+CALL outbox.forget('regress_gone', '1');
+ROLLBACK;
+SELECT count(outbox.resume(name)) FROM outbox.route WHERE name LIKE 'regress%';
+RESET outbox.lone_emit;
+SET client_min_messages = error;
+SET outbox.allow_loss = on;
+DELETE FROM outbox_internal.log WHERE aggregate_type = 'regress_gone';
+RESET outbox.allow_loss;
+RESET client_min_messages;
+DELETE FROM outbox.audit WHERE action IN ('pause', 'resume') AND route LIKE 'regress%';
 
 -- PUBLIC gets nothing; EXECUTE can be granted, and asks for USAGE on the server
 CREATE ROLE regress_outbox_router;

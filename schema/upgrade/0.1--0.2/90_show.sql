@@ -10,7 +10,7 @@ COMMENT ON COLUMN outbox.audit.action IS 'create_route, alter_route, drop_route;
 COMMENT ON COLUMN outbox.audit.detail IS 'what exactly: filters, counts, what was changed from what to what, what was left unsent; never a secret';
 COMMENT ON FUNCTION outbox.skip(uuid, text, text) IS
   'gives a parked event up, whatever its state, and lets its key go on; returns on how many routes. One that waits in the log is not parked: pause its key first, and skip it when status() says blocked';
-COMMENT ON FUNCTION outbox.drop_route(text) IS 'ends a route; returns the number of its events that were never delivered, in the log and parked';
+COMMENT ON FUNCTION outbox.drop_route(text) IS 'ends a route; returns the number of its events that were never delivered, in the log and parked; NULL: not known, as it was edited by hand and cannot be read';
 COMMENT ON FUNCTION outbox.wait_for(uuid, interval) IS
   'waits until a committed event is delivered or dead on every route that it matches; false: not within the timeout, and a NOTICE says what it waited for; NULL: nothing tells that it was or will be, because no route takes it, one was moved behind it by seek(), or alter_route() has made one want it that may have passed it already (status() says not known). It wakes workers, so looking (pg_monitor) is not enough: EXECUTE has to be granted';
 -- Dry runs unless told otherwise, as the others.

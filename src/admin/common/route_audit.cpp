@@ -151,9 +151,13 @@ void AuditAlteredRoute(const std::string& name, const std::string& from, int64 u
   }
 }
 
-void AuditDroppedRoute(const std::string& name, const std::string& from, int64 pending, int64 parked) {
-  WriteAudit("drop_route", name, Cell(),
-             JsonObject().AddRaw("from", from).Add("pending", pending).Add("parked", parked), Cell());
+void AuditDroppedRoute(const std::string& name, const std::string& from, std::optional<int64> pending, int64 parked) {
+  JsonObject detail;
+  detail.AddRaw("from", from);
+  if (pending) {
+    detail.Add("pending", *pending);
+  }
+  WriteAudit("drop_route", name, Cell(), detail.Add("parked", parked), Cell());
 }
 
 void AuditRouteByHand(const std::string& from, const Cell& to, const char* by) {

@@ -2,6 +2,7 @@
 // of a user mapping the names of its options only.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "admin/common/json.h"
@@ -18,7 +19,8 @@ std::string RouteFace(const std::string& name);
 void AuditCreatedRoute(const std::string& name, const std::string& start);
 // `unsent`: events that wait and are no longer wanted.
 void AuditAlteredRoute(const std::string& name, const std::string& from, int64 unsent);
-void AuditDroppedRoute(const std::string& name, const std::string& from, int64 pending, int64 parked);
+// `pending`: what it had not delivered, if that is known.
+void AuditDroppedRoute(const std::string& name, const std::string& from, std::optional<int64> pending, int64 parked);
 
 // `route`: a row of outbox.route as it is or was, in text form; `by`: the command that a user gave by hand.
 void AuditRouteByHand(const std::string& from, const Cell& to, const char* by);

@@ -458,7 +458,12 @@ OUTBOX_FUNCTION(outbox_drop_route) {
   RequireWritable("outbox.drop_route()");
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   // Counted before the route is locked: its workers go on meanwhile.
-  const int64 pending = AtLatestSnapshot([&] { return Pending(LoadLanes(name), 0); });
+  std::string unknown;  // why it is not known what waits
+  const int64 pending = AtLatestSnapshot([&] {
+    const std::vector<LaneRecord> lanes = LoadLanes(name);
+    unknown = !lanes.empty() && lanes[0].spec == nullptr ? lanes[0].trouble : "";
+    return Pending(lanes, 0);
+  });
   std::vector<Row> counted =
       RunSql(Access::kLatest,
              "SELECT count(*) FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
@@ -475,7 +480,11 @@ OUTBOX_FUNCTION(outbox_drop_route) {
   NoteDropped(name.c_str());
   outbox::pg::NoteConfigChange();
   const int64 parked = std::strtoll(counted[0][0].value().c_str(), nullptr, 10);
-  AuditDroppedRoute(name, before, pending, parked);
+  AuditDroppedRoute(name, before, unknown.empty() ? std::optional(pending) : std::nullopt, parked);
+  if (!unknown.empty()) {
+    Notice("it is not known how many events route \"" + name + "\" leaves unsent in the log",
+           "Because " + unknown + ".");
+  }
   int64 unsent = pending + parked;
   const int64 open = OpenEmitters();
   if (unsent > 0 || open > 0) {
@@ -493,6 +502,9 @@ OUTBOX_FUNCTION(outbox_drop_route) {
                        errhint("Waiting events stay in the log until their day is dropped; a new route with start => "
                                "'earliest' or a timestamp sends them.")));
     });
+  }
+  if (!unknown.empty()) {
+    PG_RETURN_NULL();
   }
   PG_RETURN_INT64(unsent);
 }

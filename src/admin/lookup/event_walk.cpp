@@ -110,13 +110,13 @@ void WalkLog(const WalkFilter& filter, const std::function<void(const WalkedEven
   pg::Guard([&] { Walk(text, filters, &visit); });
 }
 
-RouteEvents::RouteEvents(const std::string& route, Positions positions) {
+RouteEvents::RouteEvents(const std::string& route, Positions positions, Must must) {
   std::string route_id = RouteId(route);
   std::vector<LaneRecord> lanes = LoadLanes(route, Access::kWrite, positions);
   if (lanes.empty()) {
     (void)RouteId(route);  // it may have been dropped in between
   }
-  if (lanes.empty() || lanes[0].spec == nullptr) {
+  if (lanes.empty() || lanes[0].spec == nullptr || (must == Must::kWork && !lanes[0].works())) {
     throw pg::UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "route \"" + route + "\" cannot work",
                         lanes.empty() ? "It has no lanes." : "Because " + lanes[0].trouble + ".",
                         "outbox.doctor() tells what to do."};

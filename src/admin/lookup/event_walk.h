@@ -44,8 +44,10 @@ void WalkLog(const WalkFilter& filter, const std::function<void(const WalkedEven
 // Which events of the log are a route's, and which of these it has delivered.
 class RouteEvents {
  public:
-  // Throws if the route does not exist or cannot work.
-  explicit RouteEvents(const std::string& route, Positions positions = Positions::kOfThisLog);
+  // Whether the route has to be able to send, or only to say which events are its own.
+  enum class Must : bool { kWork, kKnow };
+  // Throws if the route does not exist or cannot do that.
+  explicit RouteEvents(const std::string& route, Positions positions = Positions::kOfThisLog, Must must = Must::kWork);
 
   enum class Fate { kNotOurs, kForgotten, kPending, kParked, kGivenUp, kPassedOver, kDelivered };
   Fate FateOf(const WalkedEvent& event) const;

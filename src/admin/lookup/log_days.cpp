@@ -47,7 +47,8 @@ class DayHolders {
     for (size_t i = 0; i < lanes_.size();) {
       LogDay::Holder holder;
       holder.route = lanes_[i].route;
-      holder.trouble = lanes_[i].spec == nullptr ? lanes_[i].trouble : "";
+      holder.trouble = lanes_[i].trouble;
+      holder.known = lanes_[i].spec != nullptr;
       bool behind = false;
       for (const int64 route = lanes_[i].route_id; i < lanes_.size() && lanes_[i].route_id == route; i++) {
         const LaneRecord& lane = lanes_[i];
@@ -224,13 +225,14 @@ std::string HoldersText(const LogDay& day) {
   std::string text;
   for (const LogDay::Holder& holder : day.holders) {
     text += (text.empty() ? "route \"" : ", route \"") + holder.route + "\" (";
-    text += !holder.trouble.empty() ? holder.trouble
-            : holder.pending == 0   ? (holder.capped ? "0 events as far as was counted" : "0 events") +
+    if (holder.known) {
+      text += holder.pending == 0 ? (holder.capped ? "0 events as far as was counted" : "0 events") +
                                         std::string("; it has not read all of it")
                                   : (holder.capped ? "about " : "") + std::to_string(holder.pending) +
                                         (holder.pending == 1 ? " event" : " events") +
                                         (holder.oldest == 0 ? "" : " since " + UnixMicrosText(holder.oldest));
-    text += ")";
+    }
+    text += (holder.known && !holder.trouble.empty() ? "; " : "") + holder.trouble + ")";
   }
   for (const std::string& what : day.in_the_way) {
     text += (text.empty() ? "" : ", ") + what;

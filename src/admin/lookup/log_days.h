@@ -22,7 +22,8 @@ struct LogDay {
     int64 pending = 0;    // 0: what it has still to read is not for it, as far as was counted
     bool capped = false;  // not all of it was looked at: that many are probable
     int64 oldest = 0;     // since when the first of them has waited, as far as was looked; 0: not known, or none does
-    std::string trouble;  // the route cannot work, so it is unknown what it wants; empty: it can
+    std::string trouble;  // why the route cannot work; empty: it can
+    bool known = true;    // what it wants: else pending is none that was counted
   };
   std::vector<Holder> holders;  // routes that have not passed all of it
   int64 oldest = 0;             // of all of them

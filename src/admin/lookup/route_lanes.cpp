@@ -199,20 +199,29 @@ std::vector<log::Route> LoadRoutes() {
 // Servers are looked up once, however many lanes use them.
 using Destinations = std::map<std::string, std::optional<Destination>>;
 
+// What the route wants, whatever its destination is and its records are like: so much waits for it, also while it
+// cannot work.
+std::shared_ptr<const format::RouteSpec> CompileFilter(log::Route route, int32_t lane) {
+  route.config.format = format::RouteConfig().format;
+  route.options.clear();
+  std::string problem;
+  return log::CompileRoute(route, sink::kUnknownKind, lane, &problem);
+}
+
 void Compile(const log::Route& route, Destinations* destinations, LaneRecord* lane) {
-  std::string wrapper;
+  std::string wrapper, problem;
   auto known = destinations->find(lane->server);
   if (known == destinations->end()) {
     known = destinations->emplace(lane->server, FindDestination(lane->server, &wrapper)).first;
   }
-  if (!known->second) {
-    lane->trouble = "there is no server \"" + lane->server + "\" of a foreign-data wrapper of outbox";
-    return;
+  if (known->second) {
+    lane->spec = log::CompileRoute(route, *known->second->kind, lane->lane, &problem);
+  } else {
+    problem = "there is no server \"" + Utf8(lane->server) + "\" of a foreign-data wrapper of outbox";
   }
-  std::string problem;
-  lane->spec = log::CompileRoute(route, *known->second->kind, lane->lane, &problem);
   if (lane->spec == nullptr) {
     lane->trouble = FromUtf8(problem);
+    lane->spec = CompileFilter(route, lane->lane);
   }
 }
 

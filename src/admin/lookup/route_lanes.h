@@ -83,9 +83,10 @@ struct LaneRecord {
   bool restored = false;
   Snapshot start_snapshot;  // an event visible here and created before start_time is none of this route's
   int64 start_time = 0;     // Unix microseconds
-  // In UTF-8, like the lanes' own. nullptr: the server is gone or the route was edited by hand; `trouble` says what.
+  // In UTF-8, like the lanes' own. Of a route that cannot work it says what the route wants, and nothing of records;
+  // nullptr: not even that, the route was edited by hand.
   std::shared_ptr<const format::RouteSpec> spec;
-  std::string trouble;
+  std::string trouble;  // why the route cannot work: its server is gone, or it was edited by hand; empty: it can
 
   std::vector<SideRecord> sides;
   std::shared_ptr<format::TopicOf> topic_of;  // nullptr: no topic has left the lane
@@ -98,6 +99,7 @@ struct LaneRecord {
   // When create_route(), seek() or a change of lanes put it there: no event has waited for it for longer.
   int64 there_since = 0;
 
+  bool works() const { return trouble.empty(); }
   // Whether its reader has passed the event: it is delivered or parked.
   bool Passed(const EventFacts& event) const { return PassedBy(event, SideOf(event)); }
   // The reader of its topic: an index into sides; -1: the lane itself.

@@ -107,7 +107,8 @@ class Forgetter {
     std::vector<std::pair<std::string, RouteEvents>> routes;
     for (const Row& row : RunSql(Access::kWrite, "SELECT name, id FROM outbox.route ORDER BY name")) {
       try {
-        routes.emplace_back(row[1].value(), RouteEvents(row[0].value()));
+        routes.emplace_back(row[1].value(),
+                            RouteEvents(row[0].value(), Positions::kOfThisLog, RouteEvents::Must::kKnow));
       } catch (const UserError& error) {
         if (error.sqlstate != ERRCODE_UNDEFINED_OBJECT) {  // it was dropped a moment ago, and waits for nothing
           throw;

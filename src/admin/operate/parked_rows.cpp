@@ -310,7 +310,7 @@ const format::RouteSpec* Resolver::Spec(const std::string& route) {
   auto known = specs_.find(route);
   if (known == specs_.end()) {
     std::vector<LaneRecord> lanes = LoadLanes(route, Access::kWrite);
-    known = specs_.emplace(route, lanes.empty() ? nullptr : lanes[0].spec).first;
+    known = specs_.emplace(route, lanes.empty() || !lanes[0].works() ? nullptr : lanes[0].spec).first;
   }
   return known->second.get();
 }

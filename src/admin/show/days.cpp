@@ -10,16 +10,18 @@ OUTBOX_FUNCTION(outbox_day) {
   result.Begin();
   for (const LogDay& day : LoadLogDays({.limit = kDayScanLimit, .rows = true})) {
     int64 pending = 0;
-    bool capped = false;
+    bool capped = false, known = true;
     for (const LogDay::Holder& holder : day.holders) {
       pending = std::max(pending, holder.pending);
       capped = capped || holder.capped;
+      known = known && holder.known;
     }
     const std::string holders = HoldersText(day);
     result.Add({day.begins == 0 ? Cell() : Cell(day.table.substr(sizeof("log_") - 1)),
                 Cell("outbox_internal." + day.table), Cell(day.state), Cell(std::to_string(day.rows)),
-                Cell(std::to_string(day.bytes)), Cell(std::to_string(pending)), Cell(capped ? "true" : "false"),
-                UnixMicrosCell(day.oldest), TextCell(holders.c_str()), UnixMicrosCell(day.goes_at)});
+                Cell(std::to_string(day.bytes)), known ? Cell(std::to_string(pending)) : Cell(),
+                Cell(capped ? "true" : "false"), UnixMicrosCell(day.oldest), TextCell(holders.c_str()),
+                UnixMicrosCell(day.goes_at)});
   }
   return static_cast<Datum>(0);
 }

@@ -58,12 +58,12 @@ void CheckRoutes(Findings* findings) {
     }
     servers.insert(lane.server);
     const sink::RequiredOption* missing = nullptr;
-    if (lane.spec != nullptr) {
+    if (lane.works()) {
       std::string wrapper;
       std::optional<Destination> destination = FindDestination(lane.server, &wrapper);
       missing = destination ? MissingOption(*destination) : nullptr;
     }
-    if (lane.spec == nullptr) {
+    if (!lane.works()) {
       findings->Problem("route", "Route \"" + lane.route + "\": " + lane.trouble + ".",
                         "Use alter_route(..., server => ...), or make the server again.");
     } else if (missing != nullptr) {

@@ -279,7 +279,11 @@ Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const Passage& pass
     } else if (view == nullptr || !view->owned) {
       row[kReason] = WhyNobodyWorks();
     }
-    if (view != nullptr && view->owned) {
+    if (!lane.works()) {  // as outbox.lag has it
+      row[kErrorClass] = "config";
+      row[kErrorCode] = "BAD_ROUTE";
+      row[kErrorMessage] = lane.trouble;
+    } else if (view != nullptr && view->owned) {
       row[kErrorClass] = TextCell(view->trouble.error_class);
       row[kErrorCode] = TextCell(view->trouble.code);
       row[kErrorMessage] = TextCell(view->trouble.message);

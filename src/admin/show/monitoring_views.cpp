@@ -114,7 +114,7 @@ Row LagRow(const LaneRecord& lane, const SideRecord* side, const Waiting& waitin
              side != nullptr ? Cell(TopicsOf(*side)) : Cell(),
              lane.server,
              StateCell(view, shown, waiting, due, pause),
-             std::to_string(waiting.count),
+             lane.spec != nullptr ? Cell(std::to_string(waiting.count)) : Cell(),
              waiting.more ? "true" : "false",
              UnixMicrosCell(waiting.oldest),
              DelayCell(waiting, due),

@@ -91,7 +91,7 @@ OUTBOX_FUNCTION(outbox_peek) {
   outbox::Snapshot now;
   pg::Guard([&] { outbox::log::ReadActiveSnapshot(&now); });
   for (const LaneRecord& lane : lanes) {
-    if (lane.spec == nullptr) {
+    if (!lane.works()) {
       throw pg::UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, lane.trouble, "", ""};
     }
   }
