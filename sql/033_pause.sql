@@ -32,6 +32,22 @@ SELECT outbox.pause(server => 'regress_pause', reason => 'moves away');
 SELECT who = session_user AS me, action, route, detail - 'paused_at' AS detail, detail ? 'paused_at' AS since, reason FROM outbox.audit
 WHERE action IN ('pause', 'resume') ORDER BY at;
 
+-- another number of lanes waits for what is paused, and says so wherever it is seen
+\pset format unaligned
+BEGIN;
+SELECT outbox.alter_route('regress pause', lanes => 2);
+SELECT detail, hint FROM outbox.doctor() WHERE "check" = 'lanes' AND detail ~ 'regress pause';
+SELECT phase, hint FROM outbox.pg_stat_progress_outbox WHERE route = 'regress pause';
+SAVEPOINT refused;
+CALL outbox.seek('regress pause', 'infinity');
+ROLLBACK TO refused;
+SELECT outbox.resume('regress pause');
+SELECT hint FROM outbox.doctor() WHERE "check" = 'lanes' AND detail ~ 'regress pause';
+SELECT outbox.resume(server => 'regress_pause');
+SELECT phase, hint FROM outbox.pg_stat_progress_outbox WHERE route = 'regress pause';
+ROLLBACK;
+\pset format aligned
+
 -- a paused key: its events that are to be tried wait, and go when it is let go; other keys do not care
 INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, state, order_key, due_at, aggregate_type, aggregate_id, event_type, topic, attempts)
 SELECT r.id, 0, timestamptz '2026-01-01' + n * interval '1 second' + k * interval '1 hour', ('00000000-0000-4000-800' || k || '-' || lpad(n::text, 12, '0'))::uuid,

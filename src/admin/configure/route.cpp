@@ -9,6 +9,7 @@
 #include "admin/configure/test_server.h"
 #include "admin/lookup/backlog.h"
 #include "admin/lookup/open_emitters.h"
+#include "admin/lookup/pauses.h"
 #include "admin/lookup/processes.h"
 #include "admin/lookup/route_lanes.h"
 #include "admin/lookup/route_start.h"
@@ -201,13 +202,17 @@ void WantLanes(const std::string& route, const std::string& lanes, const Cell& n
     return;
   }
   RunSql(Access::kWrite, "UPDATE outbox.route SET lanes_wanted = $2::integer WHERE name = $1", {route, lanes});
+  const std::string resume = ResumeCalls(Access::kWrite, route);
+  const std::string paused = resume.empty() ? "" : " The route is paused: that waits for " + resume + ".";
   const char* name = route.c_str();
   const char* from = now.value().c_str();
   const char* to = lanes.c_str();
+  const char* waits = paused.c_str();
   Guard([&] {
     ereport(NOTICE, (errmsg("the number of lanes of route \"%s\" will go from %s to %s", name, from, to),
                      errdetail("That happens after commit, as soon as relay workers have brought all its lanes to one "
-                               "common point."),
+                               "common point.%s",
+                               waits),
                      errhint("outbox.route.lanes_wanted is NULL again when it has happened.")));
   });
 }

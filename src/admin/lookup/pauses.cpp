@@ -25,6 +25,19 @@ const Pause* FindRoutePause(const std::vector<Pause>& pauses, int64 route_id, co
   return nullptr;
 }
 
+std::string ResumeCalls(Access access, const std::string& route) {
+  std::string calls;
+  for (const Row& row : RunSql(access,
+                               "SELECT p.server FROM outbox.route r JOIN outbox.pause p ON p.server = r.server OR "
+                               "(p.route_id = r.id AND p.topic IS NULL AND p.aggregate_type IS NULL) WHERE r.name = $1 "
+                               "ORDER BY p.server NULLS FIRST",
+                               {Cell(route)})) {
+    calls += calls.empty() ? "" : " and ";
+    calls += row[0] ? "outbox.resume(server => " + Literal(*row[0]) + ")" : "outbox.resume(" + Literal(route) + ")";
+  }
+  return calls;
+}
+
 const Pause* FindEventPause(const std::vector<Pause>& pauses, int64 route_id, const std::string& server,
                             std::string_view topic, std::string_view aggregate_type, const Cell& aggregate_id) {
   if (const Pause* whole = FindRoutePause(pauses, route_id, server)) {

@@ -23,6 +23,9 @@ std::vector<Pause> LoadPauses(Access access = Access::kRead);
 
 // The pause that stops the whole route, or its destination; nullptr: none.
 const Pause* FindRoutePause(const std::vector<Pause>& pauses, int64 route_id, const std::string& server);
+// The calls that let it go, as they are typed: that of the route, of its destination, or both, with "and" in between;
+// empty: neither is paused.
+std::string ResumeCalls(Access access, const std::string& route);
 // A pause that stops this event of the route; the whole route's is preferred.
 const Pause* FindEventPause(const std::vector<Pause>& pauses, int64 route_id, const std::string& server,
                             std::string_view topic, std::string_view aggregate_type, const Cell& aggregate_id);

@@ -11,6 +11,7 @@
 #include "admin/lookup/edited_events.h"
 #include "admin/lookup/event_walk.h"
 #include "admin/lookup/parked_counts.h"
+#include "admin/lookup/pauses.h"
 #include "admin/lookup/route_start.h"
 #include "admin/operate/let_lanes_save.h"
 #include "log/lane_tables.h"
@@ -121,9 +122,11 @@ Cell MovableRoute(const std::string& route, bool lock) {
     throw NoSuchRoute(route);
   }
   if (rows[0][1]) {
+    const std::string resume = ResumeCalls(Access::kWrite, route);
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                     "the number of lanes of route \"" + route + "\" is being changed",
-                    "Its lanes come to rest at a common point first.",
+                    "Its lanes come to rest at a common point first." +
+                        (resume.empty() ? "" : " The route is paused, so that waits for " + resume + "."),
                     "Wait until lanes_wanted is NULL in outbox.route, or take the change back with alter_route()."};
   }
   return rows[0][0];

@@ -7,6 +7,7 @@
 
 #include "admin/commands/user_mapping.h"
 #include "admin/common/text_encoding.h"
+#include "admin/lookup/pauses.h"
 #include "admin/lookup/route_lanes.h"
 #include "admin/lookup/server.h"
 #include "admin/lookup/shared_views.h"
@@ -161,14 +162,20 @@ void TellTopics(const TopicTroubles& troubles, Findings* findings) {
 void CheckLaneChanges(Findings* findings) {
   for (const Row& row : RunSql(
            Access::kRead,
-           "SELECT r.name, r.lanes, r.lanes_wanted, (SELECT count(*) FROM outbox_internal.side_topic t "
-           "WHERE t.route_id = r.id), r.lanes_begun IS NOT NULL FROM outbox.route r WHERE r.lanes_wanted IS NOT NULL "
-           "ORDER BY r.name")) {
+           "SELECT r.name, r.lanes, r.lanes_wanted, t.away, r.lanes_begun IS NOT NULL, t.paused FROM outbox.route r, "
+           "LATERAL (SELECT count(*), count(*) FILTER (WHERE t.error_code = $1) FROM outbox_internal.side_topic t "
+           "WHERE t.route_id = r.id) t (away, paused) WHERE r.lanes_wanted IS NOT NULL ORDER BY r.name",
+           {Cell(relay::kPausedCode)})) {
+    const std::string resume = ResumeCalls(Access::kRead, row[0].value());
     findings->Warn(
         "lanes",
         "Route \"" + row[0].value() + "\" goes from " + row[1].value() + " to " + row[2].value() +
             " lanes: all of them come to one position first.",
-        row[3] != "0" ? "It waits for the topics that have left their lanes; meanwhile all lanes work."
+        !resume.empty()
+            ? "It is paused, and waits for " + resume + ": lanes that stand still come to no common position."
+        : row[3] != "0" ? "It waits for the topics that have left their lanes" +
+                              std::string(row[5] != "0" ? ", some of which are paused (outbox.resume())" : "") +
+                              "; meanwhile all lanes work."
         : row[4] == "t"
             ? "That takes as long as what was under way; delay in outbox.lag says how far each lane has to go."
             : "It begins as soon as every lane is within seconds of the end of the log (delay in "

@@ -198,7 +198,9 @@ void AddLaneChanges(std::vector<Operation>* operations) {
     of.since = Int(row[5]);
     of.done = Int(row[6]);
     of.total = Int(row[1]);
-    of.hint = row[3] == "t"
+    const std::string resume = ResumeCalls(Access::kRead, row[0].value());
+    of.hint = !resume.empty() ? Cell("The route is paused: it waits for " + resume + ".")
+              : row[3] == "t"
                   ? Cell("From " + row[1].value() + " lanes to " + row[2].value() + ".")
                   : Cell(
                         "It begins when all lanes are near the end of the log and no topic has left its lane; see "
