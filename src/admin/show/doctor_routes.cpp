@@ -52,6 +52,7 @@ void CheckUserMappings(const std::set<std::string>& servers, Findings* findings)
 void CheckRoutes(Findings* findings) {
   std::set<std::string> seen;
   std::set<std::string> servers;
+  const bool copy = IsCopy();
   size_t good = 0;
   for (const LaneRecord& lane : LoadLanes(std::nullopt)) {
     if (!seen.insert(lane.route).second) {
@@ -65,8 +66,10 @@ void CheckRoutes(Findings* findings) {
       missing = destination ? MissingOption(*destination) : nullptr;
     }
     if (!lane.works()) {
-      findings->Problem("route", "Route \"" + lane.route + "\": " + lane.trouble + ".",
-                        "Use alter_route(..., server => ...), or make the server again.");
+      findings->Problem(
+          "route", "Route \"" + lane.route + "\": " + lane.trouble + ".",
+          std::string("Use alter_route(..., server => ...), or make the server again.") +
+              (copy ? " That comes before outbox.adopt(), which takes over no route that cannot work." : ""));
     } else if (missing != nullptr) {
       findings->Problem(
           "route",
