@@ -48,6 +48,21 @@ SELECT phase, hint FROM outbox.pg_stat_progress_outbox WHERE route = 'regress pa
 ROLLBACK;
 \pset format aligned
 
+-- what else is paused is not read, and doctor() has one row of it
+BEGIN;
+SELECT count(outbox.pause('regress pause', aggregate_type => 'regress_pause', aggregate_id => i::text, reason => 'many')) FROM generate_series(1, 1000) i;
+CREATE VIEW pg_temp.read AS
+  SELECT pg_stat_get_xact_tuples_returned('outbox.pause'::regclass) + pg_stat_get_xact_tuples_fetched('outbox.pause'::regclass)
+    + pg_stat_get_xact_tuples_returned('outbox.pause_what_idx'::regclass) AS rows;
+SELECT rows AS before FROM pg_temp.read \gset
+SELECT outbox.pause('regress pause', aggregate_type => 'regress_pause', aggregate_id => 'one more', reason => 'one');
+SELECT outbox.pause('regress pause', aggregate_type => 'regress_pause', aggregate_id => 'one more', reason => 'again');
+SELECT outbox.resume('regress pause', aggregate_type => 'regress_pause', aggregate_id => 'one more');
+SELECT rows - :before < 20 AS few_rows_were_read FROM pg_temp.read;
+SELECT count(*), min(detail) LIKE '1001 keys of route "regress pause" are paused, such as "order" "43" by %: another key; "regress_pause" "1" by %: many; "regress_pause" "2" by %' AS told,
+  min(hint) AS hint FROM outbox.doctor() WHERE "check" = 'pause' AND detail ~ 'key';
+ROLLBACK;
+
 -- a paused key: its events that are to be tried wait, and go when it is let go; other keys do not care
 INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, state, order_key, due_at, aggregate_type, aggregate_id, event_type, topic, attempts)
 SELECT r.id, 0, timestamptz '2026-01-01' + n * interval '1 second' + k * interval '1 hour', ('00000000-0000-4000-800' || k || '-' || lpad(n::text, 12, '0'))::uuid,

@@ -1,9 +1,9 @@
 // outbox.pause() and outbox.resume() [P].
 #include "admin/common/operation.h"
 #include "admin/common/text_encoding.h"
-#include "admin/lookup/route_lanes.h"
 #include "admin/lookup/server.h"
 #include "admin/operate/parked_rows.h"
+#include "format/pattern.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
 
@@ -38,11 +38,12 @@ struct Target {
 constexpr const char* kHowTo =
     "Pass route alone, server alone, route and topic, or route, aggregate_type and aggregate_id.";
 
-// $1 to $5: Columns().
-#define OUTBOX_SAME_TARGET                                                             \
-  "route_id IS NOT DISTINCT FROM $1::bigint AND server IS NOT DISTINCT FROM $2::name " \
-  "AND topic IS NOT DISTINCT FROM $3 AND aggregate_type IS NOT DISTINCT FROM $4 "      \
-  "AND aggregate_id IS NOT DISTINCT FROM $5"
+// $1 to $5: Columns(). By outbox.pause_what_idx, so that it does not matter how much else is paused; topics and types
+// are never empty.
+#define OUTBOX_SAME_TARGET                                                                                         \
+  "coalesce(route_id, 0) = coalesce($1::bigint, 0) AND coalesce(server, ''::name) = coalesce($2::name, ''::name) " \
+  "AND coalesce(topic, '') = coalesce($3, '') AND coalesce(aggregate_type, '') = coalesce($4, '') "                \
+  "AND coalesce(aggregate_id, '') = coalesce($5, '')"
 
 // Rows of the key. $1 route, $2 aggregate type, $3 aggregate id.
 #define OUTBOX_OF_KEY "route_id = $1::bigint AND aggregate_type = $2 AND aggregate_id = $3"
@@ -97,32 +98,42 @@ Target ReadTarget(FunctionCallInfo fcinfo, bool must_exist) {
 }
 
 // A topic that cannot be is refused. A key of which the route wants nothing may be mistyped, or paused before
-// alter_route().
+// alter_route(). Looks at the route's row only: LoadLanes() would read all pauses of all routes.
 void CheckAgainstRoute(const Target& target) {
   if (!target.topic && !target.aggregate_type) {
     return;
   }
-  const std::vector<LaneRecord> lanes = LoadLanes(target.route, Access::kWrite);
-  if (lanes.empty() || lanes[0].spec == nullptr) {
+  const std::vector<Row> rows = RunSql(
+      Access::kWrite, "SELECT r.server, r.topic, unnest(r.aggregate_types) FROM outbox.route r WHERE r.id = $1::bigint",
+      {target.route_id});
+  if (rows.empty()) {
     return;
   }
-  const outbox::format::RouteSpec& spec = *lanes[0].spec;
   if (target.topic) {
-    if (const char* bad = spec.kind().bad_topic(Utf8(*target.topic)); bad != nullptr) {
+    std::string wrapper;
+    const std::optional<Destination> destination = FindDestination(rows[0][0].value(), &wrapper);
+    const outbox::sink::SinkKind& kind = destination ? *destination->kind : outbox::sink::kUnknownKind;
+    if (const char* bad = kind.bad_topic(Utf8(*target.topic)); bad != nullptr) {
       throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "there can be no such topic",
                       std::string("The topic name ") + bad + ".",
                       "outbox.lag and outbox.status(id) name the topics that events go to."};
     }
-    const std::string& own = spec.topic_text();
+    const std::string& own = rows[0][1].value();
     if (target.topic->find('*') != std::string::npos) {
       Notice(target.Name() + ": only the topic of exactly that name is paused", "pause() takes names, not patterns.",
              "Leave the topic out to pause the whole route.");
-    } else if (own.find('{') == std::string::npos && own != Utf8(*target.topic)) {
-      Notice(target.Name() + ": that is not the topic of the route, which is \"" + FromUtf8(own) + "\"",
+    } else if (own.find('{') == std::string::npos && own != *target.topic) {
+      Notice(target.Name() + ": that is not the topic of the route, which is \"" + own + "\"",
              "Only events that were emitted with a topic of their own go elsewhere.",
              "If it was mistyped, outbox.resume() with the same arguments takes it back.");
     }
-  } else if (!spec.WantsAggregateType(Utf8(*target.aggregate_type))) {
+    return;
+  }
+  std::vector<std::string> wanted;
+  for (const Row& row : rows) {
+    wanted.push_back(Utf8(row[2].value_or("")));
+  }
+  if (!outbox::format::PatternList(wanted).Matches(Utf8(*target.aggregate_type))) {
     Notice(target.Name() + ": the route wants no events of that aggregate_type",
            "Nothing is held up by this before outbox.alter_route() has changed that.",
            "If it was mistyped, outbox.resume() with the same arguments takes it back.");
@@ -147,8 +158,9 @@ OUTBOX_FUNCTION(outbox_pause) {
            .empty();
   if (!made) {
     params.pop_back();
-    std::vector<Row> rows = RunSql(
-        Access::kWrite, "SELECT paused_by, reason FROM outbox.pause WHERE " OUTBOX_SAME_TARGET " FOR SHARE", params);
+    std::vector<Row> rows =
+        RunSql(Access::kWrite, "SELECT paused_by, reason FROM outbox.pause WHERE " OUTBOX_SAME_TARGET " FOR SHARE",
+               params, outbox::admin::Plan::kByKey);
     if (!rows.empty()) {
       Notice(target.Name() + " is paused already", "By " + rows[0][0].value() + ", because: " + rows[0][1].value());
     }
@@ -177,7 +189,7 @@ OUTBOX_FUNCTION(outbox_resume) {
   Cell reason = CheckReason(TextArgument(fcinfo, 5), false);
   std::vector<Row> rows =
       RunSql(Access::kWrite, "DELETE FROM outbox.pause WHERE " OUTBOX_SAME_TARGET " RETURNING paused_at, reason",
-             target.Columns());
+             target.Columns(), outbox::admin::Plan::kByKey);
   if (rows.empty()) {
     Notice(target.Name() + " is not paused", "", "SELECT * FROM outbox.pause shows what is.");
     PG_RETURN_BOOL(false);

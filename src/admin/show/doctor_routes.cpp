@@ -296,20 +296,54 @@ void CheckLanes(Findings* findings) {
   }
 }
 
+namespace {
+
+// One finding of a route, however many keys of it are paused.
+void CheckPausedKeys(Findings* findings) {
+  constexpr int64 kNamed = 3;
+  std::string names;
+  for (const Row& row :
+       RunSql(Access::kRead,
+              "SELECT r.name, p.aggregate_type, p.aggregate_id, p.reason, p.paused_by, p.n, p.keys FROM (SELECT z.*, "
+              "row_number() OVER w AS n, count(*) OVER (PARTITION BY z.route_id) AS keys FROM outbox.pause z "
+              "WHERE z.aggregate_type IS NOT NULL WINDOW w AS (PARTITION BY z.route_id ORDER BY z.id)) p "
+              "JOIN outbox.route r ON r.id = p.route_id WHERE p.n <= $1::bigint ORDER BY r.name, p.n",
+              {Cell(std::to_string(kNamed))})) {
+    const std::string key = "\"" + row[1].value() + "\" \"" + row[2].value() + "\"";
+    const std::string of_route = " of route \"" + row[0].value() + "\"";
+    const std::string why = row[4].value() + ": " + row[3].value();
+    const int64 keys = std::stoll(row[6].value());
+    if (keys == 1) {
+      findings->Warn("pause", "Key " + key + of_route + " was paused by " + why,
+                     "outbox.resume() with the same arguments lets it go.");
+      continue;
+    }
+    names = (row[5] == "1" ? "" : names + "; ") + key + " by " + why;
+    if (row[5] == std::to_string(std::min(keys, kNamed))) {
+      findings->Warn(
+          "pause",
+          std::to_string(keys) + " keys" + of_route + " are paused" + (keys > kNamed ? ", such as " : ": ") + names,
+          "outbox.pause shows all of them; outbox.resume() with the same arguments lets one go.");
+    }
+  }
+}
+
+}  // namespace
+
 void CheckPauses(Findings* findings) {
   for (const Row& row : RunSql(Access::kRead,
-                               "SELECT r.name, p.server, p.topic, p.aggregate_type, p.aggregate_id, p.reason, "
+                               "SELECT r.name, p.server, p.topic, p.reason, "
                                "p.paused_by FROM outbox.pause p LEFT JOIN outbox.route r ON r.id = p.route_id "
-                               "ORDER BY p.id")) {
+                               "WHERE p.aggregate_type IS NULL ORDER BY p.id")) {
     std::string of_route = row[0] ? "route \"" + *row[0] + "\"" : "";
     std::string what = row[1]   ? "Destination \"" + *row[1] + "\""
                        : row[2] ? "Topic \"" + *row[2] + "\" of " + of_route
-                       : row[3] ? "Key \"" + *row[3] + "\" \"" + row[4].value() + "\" of " + of_route
                                 : "R" + of_route.substr(1);
-    findings->Warn("pause", what + " was paused by " + row[6].value() + ": " + row[5].value(),
+    findings->Warn("pause", what + " was paused by " + row[4].value() + ": " + row[3].value(),
                    row[2] ? "It stops no other topic. outbox.resume() with the same arguments lets it go."
                           : "outbox.resume() with the same arguments lets it go.");
   }
+  CheckPausedKeys(findings);
 }
 
 namespace {
