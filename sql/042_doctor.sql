@@ -49,6 +49,17 @@ SELECT outbox.create_route('regress one', 'regress_events') AS route_id \gset
 INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, aggregate_type, event_type, topic, error_class, error_code, error_message)
 VALUES (:route_id, 0, now(), '11111111-2222-4333-8444-555555555555', 'a', 'e', 't', 'message', 'CODE', 'refused');
 SELECT * FROM outbox.doctor() WHERE "check" IN ('parked', 'dead letters');
+-- more than are counted, or exactly as many
+CREATE FUNCTION pg_temp.park(first int, last int) RETURNS void LANGUAGE sql AS $$
+  INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, state, due_at, aggregate_type, event_type, topic)
+  SELECT r.id, 0, timestamptz '2025-01-01' + n * interval '1 second', gen_random_uuid(), 'scheduled', 'infinity', 'a', 'e', 't'
+  FROM (SELECT id FROM outbox.route WHERE name = 'regress one') r, generate_series(first, last) n $$;
+SELECT pg_temp.park(1, 10000);
+SELECT status, detail FROM outbox.doctor() WHERE "check" = 'parked';
+SELECT parked, parked_capped FROM outbox.lag WHERE parked > 1000;
+SELECT pg_temp.park(10001, 10001);
+SELECT status, detail FROM outbox.doctor() WHERE "check" = 'parked';
+SELECT parked, parked_capped FROM outbox.lag WHERE parked > 1000;
 ROLLBACK;
 BEGIN;
 SET outbox.allow_loss = on;

@@ -28,7 +28,10 @@ is(figure('destinations_without_figures'), 54, 'and of destinations');
 is(sql(q(SELECT round(rate * 0 + events) FROM outbox.latency WHERE route = 'other' AND period = 'minute')) > 0 ? 'some' : 'none', 'some', 'people see them together, too');
 my $doctor = sql(q(SELECT string_agg(status || ' ' || detail || ' ' || hint, E'\n') FROM outbox.doctor() WHERE "check" = 'figures'));
 like($doctor, qr/^warning .*counts some routes .* 100 places .*outbox\.max_series = 200/m, 'doctor() says so of routes');
-like($doctor, qr/^warning .*counts some destinations .* 16 places .*outbox\.max_destinations = 32/m, 'and of destinations, each with what to set');
+like($doctor, qr/^warning .*counts some destinations .* 16 places .*outbox\.max_destinations = 256/m, 'and of destinations, each with what to set');
+sql(q(SELECT count(outbox.create_route('more' || i, server => 'd1', aggregate_types => '{nothing}')) FROM generate_series(1, 300) i));
+like(sql(q(SELECT hint FROM outbox.doctor() WHERE "check" = 'figures' AND detail ~ 'routes')), qr/outbox\.max_series = 800;/, 'which is enough for all that there are');
+sql(q(SELECT count(outbox.drop_route('more' || i)) FROM generate_series(1, 300) i));
 
 # --- what has no place to be shown in is not unused ---
 is(sql(q(SELECT count(*) FROM outbox.destination)), 70, 'all destinations are there');

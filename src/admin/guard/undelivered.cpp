@@ -70,7 +70,7 @@ void AddRoute(const std::vector<LaneRecord>& lanes, const Question& question, co
       {parked.retrying, "retrying"}, {parked.blocked, "blocked"}, {parked.scheduled, "scheduled"}};
   for (const auto& [count, state] : states) {
     if (count > 0) {
-      parts.push_back(Counted(count, count >= kParkedCountLimit, state));
+      parts.push_back(Counted(count, parked.capped && count >= kParkedCountLimit, state));
     }
   }
   if (parts.empty()) {
@@ -78,7 +78,7 @@ void AddRoute(const std::vector<LaneRecord>& lanes, const Question& question, co
   }
   loss->any = true;
   if (parked.dead > 0) {
-    parts.push_back(Counted(parked.dead, parked.dead >= kParkedCountLimit, DeadLetters(parked.dead)));
+    parts.push_back(Counted(parked.dead, parked.capped && parked.dead >= kParkedCountLimit, DeadLetters(parked.dead)));
   }
   if (++*told > kRoutesTold) {
     return;

@@ -1,5 +1,6 @@
 #include "admin/lookup/parked_counts.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "pg/wall.h"
@@ -13,7 +14,7 @@ std::map<std::pair<int64, int>, ParkedCount> CountParked(Access access) {
                                "CROSS JOIN (VALUES ('retrying'), ('blocked'), ('scheduled'), ('dead')) s (state) "
                                "CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_internal.parked p "
                                "WHERE p.route_id = l.route_id "
-                               " AND p.lane = l.lane AND p.state = s.state LIMIT $1::bigint) x) c WHERE c.n > 0",
+                               " AND p.lane = l.lane AND p.state = s.state LIMIT $1::bigint + 1) x) c WHERE c.n > 0",
                                {Cell(std::to_string(kParkedCountLimit))}, Plan::kByKey)) {
     auto number = [&row](size_t column) { return std::strtoll(row[column].value().c_str(), nullptr, 10); };
     ParkedCount& count = counts[{number(0), static_cast<int>(number(1))}];
@@ -21,8 +22,8 @@ std::map<std::pair<int64, int>, ParkedCount> CountParked(Access access) {
     (state == "retrying"    ? count.retrying
      : state == "blocked"   ? count.blocked
      : state == "scheduled" ? count.scheduled
-                            : count.dead) = number(3);
-    count.capped = count.capped || number(3) >= kParkedCountLimit;
+                            : count.dead) = std::min<int64>(number(3), kParkedCountLimit);
+    count.capped = count.capped || number(3) > kParkedCountLimit;
   }
   return counts;
 }

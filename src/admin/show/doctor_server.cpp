@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <set>
 
 #include "admin/lookup/processes.h"
 #include "admin/lookup/shared_views.h"
@@ -166,12 +167,20 @@ void CheckTurns(Findings* findings) {
   }
 }
 
-void TellTogether(const char* what, int places, const std::string& setting, Findings* findings) {
-  findings->Warn("figures",
-                 std::string("outbox.metrics() counts some ") + what +
-                     " of this database together, as \"other\": all " + std::to_string(places) +
-                     " places of the server are taken.",
-                 "ALTER SYSTEM SET " + setting + " = " + std::to_string(2 * places) + "; then restart the server.");
+// `more`: places that this database would take besides those that there are, at most.
+void TellTogether(const char* what, int places, int64 more, const std::string& setting, Findings* findings) {
+  constexpr int64 kMost = 65536;  // of both settings
+  int64 enough = 2 * static_cast<int64>(places);
+  while (enough < places + more) {
+    enough *= 2;
+  }
+  enough = std::min(enough, kMost);
+  findings->Warn(
+      "figures",
+      std::string("outbox.metrics() counts some ") + what + " of this database together, as \"other\": all " +
+          std::to_string(places) + " places of the server are taken.",
+      places >= kMost ? setting + " is as large as it can be; routes of the same events can be one."
+                      : "ALTER SYSTEM SET " + setting + " = " + std::to_string(enough) + "; then restart the server.");
 }
 
 }  // namespace
@@ -183,20 +192,27 @@ void CheckFigures(Findings* findings) {
   const std::vector<OwnedLaneView> lanes = ReadLaneViews(MyDatabaseId);
   bool routes = false;
   bool destinations = false;
+  int64 routes_without = 0;
+  std::set<Oid> servers;
   for (const Row& row : RunSql(
            Access::kRead, "SELECT r.id, s.oid FROM outbox.route r JOIN pg_foreign_server s ON s.srvname = r.server")) {
     const int64 id = std::strtoll(row[0].value().c_str(), nullptr, 10);
     const Oid server = static_cast<Oid>(std::strtoul(row[1].value().c_str(), nullptr, 10));
     const bool owned = std::any_of(lanes.begin(), lanes.end(),
                                    [id](const OwnedLaneView& lane) { return lane.owned && lane.id.route_id == id; });
-    routes = routes || (owned && !metrics::HasSlot(MyDatabaseId, id, server));
+    const bool without = !metrics::HasSlot(MyDatabaseId, id, server);
+    routes_without += without;
+    servers.insert(server);
+    routes = routes || (owned && without);
     destinations = destinations || (owned && !metrics::HasSlot(MyDatabaseId, server));
   }
   if (routes) {
-    TellTogether("routes", metrics::Figures()->max_routes, "outbox.max_series", findings);
+    TellTogether("routes", metrics::Figures()->max_routes, routes_without, "outbox.max_series", findings);
   }
   if (destinations) {
-    TellTogether("destinations", metrics::Figures()->max_destinations, "outbox.max_destinations", findings);
+    // Where their state is shown, each has a place for each worker.
+    TellTogether("destinations", metrics::Figures()->max_destinations,
+                 static_cast<int64>(servers.size()) * pg::settings.workers, "outbox.max_destinations", findings);
   }
 }
 
