@@ -5,6 +5,7 @@
 #include "inbox/as_owner.h"
 #include "inbox/ring.h"
 #include "pg/cached_table.h"
+#include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/schemas.h"
 #include "pg/settings.h"
@@ -158,7 +159,7 @@ void KeepNow(int64 seen) {
     return;  // since the call; or the extension was dropped
   }
   PushActiveSnapshot(GetTransactionSnapshot());
-  Keep(GetCurrentTimestamp() + kPgEpochMicros, seen);
+  Keep(Min(GetCurrentTimestamp() + kPgEpochMicros, pg::ExpiryNow()), seen);
   PopActiveSnapshot();
 }
 

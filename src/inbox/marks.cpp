@@ -125,7 +125,6 @@ struct Place {
 Place FindPlace(Datum consumer, const pg_uuid_t* id, int64 now, int64* seen) {
   int64 micros = 0;
   if (!TimeOfId(id, &micros)) {
-    *seen = Max(*seen, now);
     return {kUndatedA, false};
   }
   const int32 day = days::DayOfMicros(micros);

@@ -241,11 +241,11 @@ void KeepDayTables(MemoryContext context) {
     steps.Do([&] { log::DropExpiredOutcomeTables(expiry, retention); });
     steps.Do([&] { log::DropExpiredEmitKeys(expiry, dedupe_retention); });
     steps.Do([] { log::MarkInterruptedReplays(); });
-    // The believed clock alone says what is over: nobody may be receiving. One table a round is enough.
+    // That clock alone says what is over: nobody may be receiving. One table a round is enough.
     steps.Do([&] {
-      pg::InTransaction(context, [] {
+      pg::InTransaction(context, [expiry] {
         if (inbox::CurrentKept().settled) {
-          (void)inbox::Keep(pg::BelievedWall(), pg::BelievedWall());
+          (void)inbox::Keep(expiry, expiry);
         }
       });
     });

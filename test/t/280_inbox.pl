@@ -196,6 +196,13 @@ my $earlier = sql('SELECT id(2, 300)');
 Outbox::Clock::set(10 * 86400);
 is(sql("SELECT outbox.receive('c', '$real'), outbox.receive('c', '$real'), outbox.receive('c', '$earlier')"), 't|f|f', 'our clock ten days ahead: events are taken once all the same');
 is(sql('SELECT kept_from FROM outbox_internal.inbox_kept'), $kept, 'and no day went for it');
+# Ids without a time say nothing of the producer's clock.
+foreach my $days (10, 20, 30)
+{
+	Outbox::Clock::set($days * 86400);
+	is(sql(q{SELECT outbox.receive('u', gen_random_uuid())}), 't', "another, $days days ahead");
+}
+is(sql('SELECT kept_from FROM outbox_internal.inbox_kept'), $kept, 'no day goes for those');
 Outbox::Clock::set(-10 * 86400);
 is(sql("SELECT outbox.receive('c', '$real'), outbox.receive('c', '$earlier')"), 'f|f', 'ten days behind');
 Outbox::Clock::set(0);
