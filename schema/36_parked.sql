@@ -96,7 +96,7 @@ COMMENT ON FUNCTION outbox.discard(uuid, text, text) IS
   'gives a dead letter up; returns on how many routes';
 
 -- Procedures: they commit after each batch. A filter that is NULL takes everything; aggregate_type, event_type, topic
--- and error may hold * for any run of characters.
+-- and error may hold * for any run of characters; aggregate_id is compared as it is, because a key may hold a *.
 CREATE PROCEDURE outbox.redrive(
   route          text        DEFAULT NULL,
   topic          text        DEFAULT NULL,
@@ -115,7 +115,7 @@ CREATE PROCEDURE outbox.redrive(
   LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_redrive';
 REVOKE ALL ON PROCEDURE outbox.redrive(text, text, text, text, text, timestamptz, timestamptz, text, boolean, bigint, numeric, text, bigint) FROM PUBLIC;
 COMMENT ON PROCEDURE outbox.redrive(text, text, text, text, text, timestamptz, timestamptz, text, boolean, bigint, numeric, text, bigint) IS
-  'has dead letters tried again, oldest first, in batches that it commits; since and until: when they failed; error: class, code or message. A dry run unless told otherwise';
+  'has dead letters tried again, oldest first, in batches that it commits; since and until: when they failed; error: class, code or message; * stands for any run of characters in topic, aggregate_type, event_type and error, and for itself in aggregate_id. A dry run unless told otherwise';
 
 CREATE PROCEDURE outbox.discard_dead_letters(
   route          text        DEFAULT NULL,

@@ -33,6 +33,9 @@ CREATE VIEW pg_temp.copies AS
 CALL outbox.replay(since => :'before_all', route => 'regress from');
 CALL outbox.replay(:'before_all', :'half_way', route => 'regress from', to_route => 'regress to');
 CALL outbox.replay(since => :'before_all', aggregate_type => 'replay_*', aggregate_id => 'k1', route => 'regress from');
+\set VERBOSITY default
+CALL outbox.replay(since => :'before_all', aggregate_type => 'replay_*', aggregate_id => 'k*', route => 'regress from');
+\set VERBOSITY terse
 CALL outbox.replay(since => :'before_all', event_type => '*.paid', route => 'regress from');
 CALL outbox.replay(since => :'before_all', aggregate_type => 'replay', route => 'regress from');
 CALL outbox.replay(ids => ARRAY[:'e1', :'e6']::uuid[], route => 'regress from');

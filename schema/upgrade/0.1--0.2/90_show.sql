@@ -31,7 +31,7 @@ CREATE OR REPLACE PROCEDURE outbox.redrive(
 )
   LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_redrive';
 COMMENT ON PROCEDURE outbox.redrive(text, text, text, text, text, timestamptz, timestamptz, text, boolean, bigint, numeric, text, bigint) IS
-  'has dead letters tried again, oldest first, in batches that it commits; since and until: when they failed; error: class, code or message. A dry run unless told otherwise';
+  'has dead letters tried again, oldest first, in batches that it commits; since and until: when they failed; error: class, code or message; * stands for any run of characters in topic, aggregate_type, event_type and error, and for itself in aggregate_id. A dry run unless told otherwise';
 CREATE OR REPLACE PROCEDURE outbox.seek(
   route             text,
   at                timestamptz,
@@ -63,7 +63,7 @@ CREATE PROCEDURE outbox.replay(
   LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_replay';
 REVOKE ALL ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint, boolean) FROM PUBLIC;
 COMMENT ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint, boolean) IS
-  'sends events that a route has delivered once more, to it or to another route, under their own ids and with the header outbox-replay; a dry run unless told otherwise. since and until are compared with created_at, whose clock may be some seconds ahead of the wall clock after a restart. What people have skipped or discarded is left alone, unless include_given_up says otherwise. Interrupted, it goes on when it is called with nothing but its number and dry_run => false';
+  'sends events that a route has delivered once more, to it or to another route, under their own ids and with the header outbox-replay; a dry run unless told otherwise. * stands for any run of characters in aggregate_type and event_type, and for itself in aggregate_id. since and until are compared with created_at, whose clock may be some seconds ahead of the wall clock after a restart. What people have skipped or discarded is left alone, unless include_given_up says otherwise. Interrupted, it goes on when it is called with nothing but its number and dry_run => false';
 COMMENT ON COLUMN outbox.replay.state IS 'copying: a session is at it; interrupted: the call ended early, CALL outbox.replay(number => ..., dry_run => false) goes on; scheduled: all is copied, as it stays when all is sent (outbox.pg_stat_progress_outbox and outbox.parked_event have what is not); cancelled';
 
 COMMENT ON FUNCTION outbox.peek(text, bigint) IS

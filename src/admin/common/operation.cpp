@@ -84,6 +84,12 @@ Cell LikePattern(const Cell& pattern) {
   return like;
 }
 
+std::string StarInKeyHint(const Cell& aggregate_id) {
+  return aggregate_id && aggregate_id->find('*') != std::string::npos
+             ? "aggregate_id is compared as it is: a * in it stands for itself."
+             : "";
+}
+
 std::string LiveIncarnations() {
   return pg::Guard([]() -> const char* { return OidOutputFunctionCall(F_ARRAY_OUT, pg::LiveIncarnations()); });
 }

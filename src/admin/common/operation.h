@@ -25,6 +25,10 @@ std::string KeepRoute(const std::string& name);
 // A pattern with * for any run of characters, as LIKE wants it.
 Cell LikePattern(const Cell& pattern);
 
+// For whoever has filtered by a key and found nothing: keys may hold a *, so it stands for nothing else there; empty:
+// it has none.
+std::string StarInKeyHint(const Cell& aggregate_id);
+
 // Incarnations of the running workers, as a literal of bigint[]: an entry in a column `sender` or `owner` counts only
 // if it is one of them.
 std::string LiveIncarnations();

@@ -413,7 +413,8 @@ void Erase(const AggregateKey& key, bool undelivered, const Cell& reason, Batche
 void Tell(const Counts& counts, bool undelivered, bool dry_run) {
   if (counts.forgotten == 0 && counts.given_up == 0 && counts.kept == 0) {
     Notice("nothing is kept of that key", "",
-           "Type and id are compared as they are: case and spaces count. What is erased already does not count.");
+           "Type and id are compared as they are: case and spaces count, and a * stands for itself. What is erased "
+           "already does not count.");
     return;
   }
   std::string text = (dry_run ? "dry run: would erase " : "erased ") + std::to_string(counts.forgotten) +

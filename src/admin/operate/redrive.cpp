@@ -181,13 +181,15 @@ Datum Run(FunctionCallInfo fcinfo, const char* procedure, Work work, Apply&& app
     work.batch = std::max<int64>(1, std::min(work.batch, static_cast<int64>(work.per_second)));
   }
   int64 events = work.dry_run ? Report(selection, work.would) : ForEachBatch(&batches, selection, work, apply);
+  const std::string star = StarInKeyHint(selection.params[3]);
   Notice(work.dry_run ? "dry run: " + Events(events) + (events == 1 ? " matches" : " match")
                       : Events(events) + " " + work.has,
          "",
          work.dry_run && events > 0 ? std::string("dry_run => false ") + work.does + "."
          : events == 0
-             ? "SELECT * FROM outbox.dead_letter_summary shows what there is; error => is compared with class, "
-               "code and message, in the same case, and as a whole unless it has a *."
+             ? star + (star.empty() ? "" : " ") +
+                   "SELECT * FROM outbox.dead_letter_summary shows what there is; error => is compared with class, "
+                   "code and message, in the same case, and as a whole unless it has a *."
              : "");
   return batches.Result({Cell(std::to_string(events))});
 }

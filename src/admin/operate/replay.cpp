@@ -164,6 +164,9 @@ void TellPlan(const Replay& replay, bool dry_run) {
     }
   }
   std::string hint = dry_run && plan.matched > 0 ? "dry_run => false sends them." : "";
+  if (plan.matched == 0) {
+    hint = StarInKeyHint(replay.request.filter.aggregate_id);
+  }
   if (plan.more) {
     hint +=
         std::string(hint.empty() ? "" : " ") +
