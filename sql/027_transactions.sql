@@ -114,4 +114,12 @@ SELECT outbox.emit('t10', 1, 'parallel', '1') IS NOT NULL AS emitted;
 CREATE FUNCTION lies_about_being_safe() RETURNS uuid LANGUAGE sql PARALLEL SAFE AS $$ SELECT outbox.emit('t10', 1, 'parallel', '1') $$;
 SAVEPOINT a;
 SELECT lies_about_being_safe();
+ROLLBACK TO a;
+CREATE FUNCTION lies_about_receiving() RETURNS boolean LANGUAGE sql PARALLEL SAFE AS $$ SELECT outbox.receive('c', '018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f') $$;
+CREATE FUNCTION lies_about_receiving_many() RETURNS SETOF uuid LANGUAGE sql PARALLEL SAFE AS $$ SELECT * FROM outbox.receive_many('c', '{018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f}') $$;
+SAVEPOINT a;
+\set VERBOSITY default
+SELECT lies_about_receiving();
+ROLLBACK TO a;
+SELECT count(*) FROM (SELECT lies_about_receiving_many()) s;
 ROLLBACK;

@@ -4,6 +4,7 @@
 #include "pg/rights.h"
 
 extern "C" {
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "tcop/utility.h"
 }
@@ -65,6 +66,12 @@ void CheckConsumerRight(const text* consumer) {
 }
 
 void CheckConsumer(const text* consumer, const char* function) {
+  if (IsInParallelMode()) {
+    ereport(ERROR,
+            (errcode(ERRCODE_INVALID_TRANSACTION_STATE), errmsg("cannot receive an event during a parallel operation"),
+             errdetail("Parallel workers may not write, and outbox.%s() writes a mark.", function),
+             errhint("Mark functions that receive PARALLEL UNSAFE, which is the default.")));
+  }
   CheckConsumerRight(consumer);
   if (RecoveryInProgress()) {
     ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION), errmsg("cannot receive an event on a standby"),

@@ -15,7 +15,7 @@ inline constexpr int kLongestConsumer = 100;
 void CheckConsumerName(const text* consumer);
 // The same, and 42501 where the current role may not receive in its name.
 void CheckConsumerRight(const text* consumer);
-// The same, and 25006 on a standby.
+// The same, and 25006 on a standby, 25000 in parallel mode.
 void CheckConsumer(const text* consumer, const char* function);
 
 }  // namespace outbox::inbox
