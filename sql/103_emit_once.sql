@@ -72,4 +72,6 @@ INSERT INTO outbox.event (aggregate_type, event_type, payload, dataschema) VALUE
 INSERT INTO outbox.event (aggregate_type, event_type, payload, dataschema) VALUES ('order', 'e', '1', 'no uri');
 SELECT * FROM outbox.emit_many('[{"aggregate_type": "order", "event_type": "e", "payload": 1, "schema_version": 1.5}]');
 SELECT * FROM outbox.emit_many('[{"aggregate_type": "order", "event_type": "e", "payload": 1, "schema_version": "1"}]');
+SELECT * FROM outbox.emit_many('[{"aggregate_type": "order", "event_type": "e", "payload": 1, "schema_version": 99999999999}]');
+SELECT * FROM outbox.emit_many('[{"aggregate_type": "order", "event_type": "e", "payload": 1, "schema_version": -99999999999}]');
 ROLLBACK;

@@ -126,6 +126,12 @@ void TakeSchemaVersion(NewEvent* event, const JsonbValue* value) {
     if (!DatumGetBool(DirectFunctionCall2(numeric_eq, number, whole))) {
       RefuseSchemaVersion("a number with a fraction");
     }
+    const auto is = [number](PGFunction compare, int64 bound) {
+      return DatumGetBool(DirectFunctionCall2(compare, number, NumericGetDatum(int64_to_numeric(bound))));
+    };
+    if (is(numeric_gt, PG_INT32_MAX) || is(numeric_lt, PG_INT32_MIN)) {
+      RefuseSchemaVersion(is(numeric_lt, 0) ? "a number below 0" : "a number above 2147483647");
+    }
     event->schema_version = DatumGetInt32(DirectFunctionCall1(numeric_int4, number));
   } else if (event->versioned) {
     RefuseSchemaVersion("no number");
