@@ -153,6 +153,7 @@ sub refused
 }
 refused(q{SELECT * FROM outbox.test_server('none')}, qr/42704: server "none" does not exist/, 'a server that does not exist');
 refused(q{SELECT * FROM outbox.test_server(NULL)}, qr/22004: server must not be null/, 'none at all');
+refused(q{SELECT * FROM outbox.test_server('good', timeout => NULL)}, qr/22004: timeout must not be null/, 'no timeout');
 refused(q{SELECT * FROM outbox.test_server('good', timeout => '2 hours')}, qr/22023: timeout must be between/, 'a timeout of hours');
 sql(q{CREATE ROLE stranger; CREATE ROLE oncall; SELECT outbox.grant_emit('stranger'); SELECT outbox.grant_operate('oncall')});
 refused(q{SET ROLE stranger; SELECT * FROM outbox.test_server('good')}, qr/42501: permission denied for function test_server/, 'who may only emit may not');

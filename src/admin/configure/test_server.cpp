@@ -182,14 +182,14 @@ OUTBOX_FUNCTION(outbox_test_server) {
     throw outbox::pg::UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "server must not be null", "",
                                 "Pass the name of a foreign server: outbox.test_server('events')."};
   }
-  int64_t timeout_ms = 2000;
-  if (!PG_ARGISNULL(2)) {
-    const Interval* interval = PG_GETARG_INTERVAL_P(2);
-    timeout_ms = interval->time / 1000;
-    if (interval->month != 0 || interval->day != 0 || timeout_ms < kShortest || timeout_ms > kLongest) {
-      throw outbox::pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, "timeout must be between 100 ms and 60 s", "",
-                                  "A destination that is well answers within a second."};
-    }
+  if (PG_ARGISNULL(2)) {
+    throw outbox::pg::UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "timeout must not be null", "", "For example '10 s'."};
+  }
+  const Interval* interval = outbox::pg::Guard([&] { return PG_GETARG_INTERVAL_P(2); });
+  const int64_t timeout_ms = interval->time / 1000;
+  if (interval->month != 0 || interval->day != 0 || timeout_ms < kShortest || timeout_ms > kLongest) {
+    throw outbox::pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, "timeout must be between 100 ms and 60 s", "",
+                                "A destination that is well answers within a second."};
   }
   ResultSet result(fcinfo);
   result.Begin();
