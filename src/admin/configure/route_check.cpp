@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include "admin/common/text_encoding.h"
 #include "admin/lookup/server.h"
@@ -43,6 +44,7 @@ void CheckConvertible(const std::string& text) {
 
 std::vector<std::string> CheckPatterns(const char* argument, const std::vector<Cell>& patterns) {
   std::vector<std::string> result;
+  std::set<std::string> known;
   for (const Cell& pattern : patterns) {
     if (!pattern || pattern->empty()) {
       Refuse(ERRCODE_INVALID_PARAMETER_VALUE, std::string(argument) + " holds an empty pattern", "",
@@ -57,7 +59,7 @@ std::vector<std::string> CheckPatterns(const char* argument, const std::vector<C
              "It has " + std::to_string(pattern->size()) + " bytes.", "A pattern has at most 255 bytes.");
     }
     CheckConvertible(*pattern);
-    if (std::find(result.begin(), result.end(), *pattern) == result.end()) {
+    if (known.insert(*pattern).second) {
       result.push_back(*pattern);
     }
   }
