@@ -31,6 +31,15 @@ my $began = time;
 is(sql("SELECT outbox.wait_for('$id', '20 s')"), 't', 'nobody waits for it');
 cmp_ok(time - $began, '<', 5, 'for long');
 
+# A table that somebody has locked is waited for no longer than was asked.
+my $locker = $node->background_psql('postgres', on_error_stop => 1);
+$locker->query_safe('BEGIN; LOCK TABLE outbox.pause');
+like(said(q(SET statement_timeout = '40 s'; SELECT outbox.wait_until_idle('1 s'))), qr/^f\|.*NOTICE: .*table "pause" locked.*outbox\.doctor\(\)/s, 'a locked table');
+like(said("SET statement_timeout = '40 s'; SELECT outbox.wait_for('$id', '1 s')"), qr/^f\|.*NOTICE: .*table "pause" locked/s, 'and of one event');
+$locker->query_safe('ROLLBACK');
+$locker->quit;
+is(sql(q(SELECT outbox.wait_until_idle('20 s'))), 't', 'when it is free again they go on');
+
 # Down, and paused.
 sql(q(SELECT outbox.emit('a', 3, 'e', '{}')));
 $redis->stop;

@@ -18,9 +18,11 @@
 #include "admin/lookup/parked_counts.h"
 #include "admin/lookup/processes.h"
 #include "admin/lookup/shared_views.h"
+#include "admin/lookup/try_lock.h"
 #include "base/monotonic.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 #include "pg/wait.h"
 #include "pg/wall.h"
 #include "relay/side_lanes.h"
@@ -133,6 +135,42 @@ bool WaitUntil(int64 end, CheckTables&& check_tables, Done&& done) {
     }
     Sleep((left + 999) / 1000);
     slice = std::min(slice * 2, kLongestSliceMicros);
+  }
+}
+
+// What is looked at while waiting.
+constexpr const char* kLookedAt[] = {"route",      "pause",  "lane",    "progress", "side_lane", "side_topic",
+                                     "lane_start", "parked", "outcome", "log",      "log_spare", "origin"};
+
+// One of these tables that somebody has locked against being looked at; nullptr: none, nor before this transaction
+// ends. Plain.
+const char* LockedTable() {
+  for (const char* table : kLookedAt) {
+    const Oid oid = outbox::pg::FindOurRelation(table);
+    if (OidIsValid(oid) && !LockToLook(oid)) {
+      return table;
+    }
+  }
+  return nullptr;
+}
+
+// Waits for whoever has a table locked, until the time is over, but at least for a moment: who makes a day table needs
+// no longer. Returns false then, and says so.
+bool AwaitTables(int64 end) {
+  end = std::max(end, outbox::MonotonicMicros() + kTableCheckMicros);
+  for (;;) {
+    const char* locked = Guard(LockedTable);
+    if (locked == nullptr) {
+      return true;
+    }
+    const int64 left = end - outbox::MonotonicMicros();
+    if (left <= 0) {
+      Notice("nothing is known of deliveries within the timeout",
+             std::string("Somebody has table \"") + locked + "\" locked, or one of its indexes or partitions.",
+             "outbox.doctor() says who.");
+      return false;
+    }
+    Sleep((std::min(left, kLongestSliceMicros) + 999) / 1000);
   }
 }
 
@@ -374,6 +412,9 @@ OUTBOX_FUNCTION(outbox_wait_for) {
   outbox::Uuid id;
   Guard([&] { memcpy(id.data(), PG_GETARG_UUID_P(0)->data, id.size()); });
   RequirePreload();
+  if (!AwaitTables(end)) {
+    PG_RETURN_BOOL(false);
+  }
   FoundEvent event = EventToWaitFor(id);
   uint64 barrier = AskForBarrier();
   std::vector<LaneKey> waiting;
@@ -469,6 +510,9 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
                       "Pass true to wait for what is scheduled for later, too."};
     }
     delayed = PG_GETARG_BOOL(1);
+  }
+  if (!AwaitTables(end)) {
+    PG_RETURN_BOOL(false);
   }
   uint64 barrier = AskForBarrier();
   outbox::Snapshot asked = ParseSnapshot(RunSql(Access::kLatest, "SELECT pg_current_snapshot()")[0][0].value());
