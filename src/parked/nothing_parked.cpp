@@ -29,8 +29,8 @@ void ReadLanes(uint64_t incarnation, std::vector<LaneId>* lanes) {
 }  // namespace
 
 bool NothingParked::For(const LaneId& lane) {
-  if (!known_ || known_of_ != parked_here_) {
-    known_of_ = parked_here_;
+  if (!known_ || known_of_ != parked_here) {
+    known_of_ = parked_here;
     lanes_.clear();
     if (!TryInTransaction([&] { ReadLanes(incarnation_, &lanes_); }).ok()) {
       known_ = false;

@@ -20,16 +20,16 @@ class NothingParked {
 
   // Something may be parked that was not: by anybody, as far as the worker knows; or by this process, just now.
   void Forget() { known_ = false; }
-  static void ForgetAll() { parked_here_++; }
+  static void ForgetAll() { parked_here++; }
   // True: the lane is the worker's, and nothing of its route is parked. False says nothing: the lane has to look, also
   // where the statement failed.
   bool For(const LaneId& lane);
 
  private:
   const uint64_t incarnation_;
-  static inline uint64_t parked_here_ = 0;  // times that this process has parked something
+  static inline uint64_t parked_here = 0;  // times that this process has parked something
   bool known_ = false;
-  uint64_t known_of_ = 0;      // parked_here_ as of that
+  uint64_t known_of_ = 0;      // parked_here as of that
   std::vector<LaneId> lanes_;  // sorted
 };
 

@@ -130,6 +130,7 @@ void CheckAgainstRoute(const Target& target) {
     return;
   }
   std::vector<std::string> wanted;
+  wanted.reserve(rows.size());
   for (const Row& row : rows) {
     wanted.push_back(Utf8(row[2].value_or("")));
   }
