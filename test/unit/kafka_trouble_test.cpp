@@ -120,6 +120,20 @@ TEST_F(KafkaSinkTest, ABrokerThatIsAwayAbortsNothing) {
   EXPECT_TRUE(sink_->health().up);
 }
 
+// A batch that was in flight when its producer ended may come back to the library's queue: nobody waits for it there.
+TEST_F(KafkaSinkTest, AnEndingProducerWaitsForNothingThatIsNotInFlight) {
+  cluster_.CreateTopic("ending", 1);
+  Open({{"batch.num.messages", "1"}, {"retry.backoff.ms", "10"}});
+  Warm("ending", 1, 1);
+  cluster_.SetRoundTrip(200);
+  cluster_.FailProduce(
+      {RD_KAFKA_RESP_ERR_INVALID_RECORD, RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS});
+  const int64_t start = MonotonicMicros();
+  driver_->Submit(1, 1, Numbered("ending", 0, 3, 1));
+  ASSERT_TRUE(driver_->UntilResolved(10));
+  EXPECT_LT(MonotonicMicros() - start, 3'000'000);
+}
+
 // It may be another cluster that comes back at that address: the number of the old one is not used there.
 TEST_F(KafkaSinkTest, AProducerThatWasCutOffSendsNothingNew) {
   cluster_.CreateTopic("cut", 2);

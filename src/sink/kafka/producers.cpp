@@ -8,6 +8,7 @@ namespace {
 
 constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kEndMicros = 5 * kSecond;      // wait for what is in flight when a producer ends
+constexpr int64_t kAgainMicros = 50'000;         // looking again meanwhile for what has come back to the queue
 constexpr int64_t kPurgeMicros = 1 * kSecond;    // and for the reports of what was purged
 constexpr int64_t kDestroyMicros = 2 * kSecond;  // and for the library to let go, before a new one starts
 constexpr int64_t kStayMicros = 1 * kSecond;     // a producer lives so long, whoever closes its connections
@@ -57,6 +58,7 @@ void Producers::End(int64_t now) {
   Purge(RD_KAFKA_PURGE_F_QUEUE);
   phase_ = Phase::kEnding;
   deadline_ = now + kEndMicros;
+  purge_at_ = now + kAgainMicros;
 }
 
 void Producers::Purge(int what) {
@@ -66,6 +68,12 @@ void Producers::Purge(int what) {
 bool Producers::Ended(uint32_t in_library, int64_t now) {
   if (phase_ == Phase::kLeaving) {
     return in_library == 0 && now >= deadline_;
+  }
+  if (phase_ == Phase::kEnding && in_library > 0 && now >= purge_at_) {
+    // A batch that failed for a reason to try it again is in the queue again, and a handle that is to end sends
+    // nothing.
+    Purge(RD_KAFKA_PURGE_F_QUEUE);
+    purge_at_ = now + kAgainMicros;
   }
   if (phase_ == Phase::kEnding && in_library > 0 && now >= deadline_) {
     // Without this purge some reports never come.

@@ -9,6 +9,7 @@
 // both. All calls come from the sink's thread; none blocks. Times are monotonic microseconds.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -75,7 +76,9 @@ class Producers {
   void Charged() { failures_ = 0; }
 
   // When Ended() or Start() is to be called though nothing came; -1: never.
-  int64_t deadline() const { return taking() || closed() ? -1 : deadline_; }
+  int64_t deadline() const {
+    return taking() || closed() ? -1 : phase_ == Phase::kEnding ? std::min(deadline_, purge_at_) : deadline_;
+  }
   bool MayStart(int64_t now) const { return phase_ == Phase::kStopped && now >= deadline_; }
 
  private:
@@ -100,6 +103,7 @@ class Producers {
   Phase phase_ = Phase::kStopped;
   int64_t deadline_ = 0;                      // kEnding, kPurging: when to go on regardless; kStopped: when to start;
                                               // kRunning, kLeaving: before that it does not leave
+  int64_t purge_at_ = 0;                      // kEnding: when to look again for what is queued
   std::vector<std::weak_ptr<void>> retired_;  // of the last producers, those that are not destroyed yet
   int64_t retired_by_ = 0;                    // or are not waited for any longer
   int failures_ = 0;                          // producers ended in a row without a delivery
