@@ -13,10 +13,12 @@ namespace outbox::sink::kafka {
 namespace {
 
 constexpr uint8_t kEstablished = 1;  // TCP_ESTABLISHED, which is in the kernel's own headers
+constexpr uint32_t kSilentMs = 5000;
 
 struct Peer {
-  bool spoke;  // something came from there; true if the kernel does not tell
-  bool there;  // it has not closed
+  bool spoke;   // something came from there; true if the kernel does not tell
+  bool there;   // it has not closed
+  bool silent;  // but has said nothing for a while
 };
 
 Peer PeerOf(int fd) {
@@ -24,9 +26,9 @@ Peer PeerOf(int fd) {
   socklen_t size = sizeof info;
   if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
       size < offsetof(tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received) {
-    return {true, false};
+    return {true, false, true};
   }
-  return {info.tcpi_bytes_received > 0, info.tcpi_state == kEstablished};
+  return {info.tcpi_bytes_received > 0, info.tcpi_state == kEstablished, info.tcpi_last_data_recv >= kSilentMs};
 }
 
 }  // namespace
@@ -63,7 +65,11 @@ int Connections::Close(int fd, void* self) {
       const Peer peer = PeerOf(other);
       return peer.spoke && peer.there;
     };
-    if (PeerOf(fd).spoke && std::none_of(connections->open_.begin(), connections->open_.end(), lives)) {
+    // What the library closes of its own accord while the peer is there says nothing: newer ones do so with the
+    // connection by which they have found the cluster.
+    const Peer peer = PeerOf(fd);
+    const bool ends = peer.spoke && (!peer.there || peer.silent);
+    if (ends && std::none_of(connections->open_.begin(), connections->open_.end(), lives)) {
       connections->lost_.store(true, std::memory_order_release);
       connections->Tell();
     }

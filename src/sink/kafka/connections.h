@@ -22,7 +22,8 @@ class Connections {
   Connections& operator=(const Connections&) = delete;
 
   uint64_t begun() const { return begun_.load(std::memory_order_acquire); }
-  // One that a broker had spoken on was closed, and no other such was open: once true, it stays so.
+  // One that a broker had spoken on was closed by it, or in silence, and no other such was open: once true, it stays
+  // so.
   bool lost() const { return lost_.load(std::memory_order_acquire); }
   // The eventfd may be closed after.
   void Mute();
