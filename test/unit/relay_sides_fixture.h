@@ -1,6 +1,7 @@
 // What the tests of side lanes share: one lane whose topics can be in trouble, with side lanes.
 #pragma once
 
+#include <map>
 #include <set>
 
 #include "relay/side_lanes.h"
@@ -80,6 +81,22 @@ class SidesTest : public EngineTest {
       probe->on_poll = [this] { Answer(probe); };
     }
   }
+  // Each record is answered 5 ms after it was first seen here: to be called each millisecond.
+  void AnswerSlowly() {
+    for (FakeSink* of : {sink, probe}) {
+      for (size_t i = 0; of != nullptr && i < of->pending.size();) {
+        const auto found = seen.try_emplace(of->pending[i].seq * 2 + (of == sink ? 0 : 1), clock.now).first;
+        if (clock.now - found->second < 5'000) {
+          ++i;
+        } else if (bad.count(of->pending[i].record.topic) != 0) {
+          of->Fail(i, ErrorClass::kTopic);
+          i = 0;
+        } else {
+          of->Deliver(i);
+        }
+      }
+    }
+  }
   const Row& Emit(const std::string& topic, const std::string& key = "k") {
     return server.EmitCommitted(key, 10, topic);
   }
@@ -120,6 +137,7 @@ class SidesTest : public EngineTest {
   FakeSink* probe = nullptr;
   fakes::FakeSideLog* side_log = nullptr;
   bool answers = false;
+  std::map<uint64_t, int64_t> seen;  // records by AnswerSlowly(), since when
 };
 
 }  // namespace outbox::relay

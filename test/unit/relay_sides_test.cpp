@@ -271,31 +271,13 @@ TEST_F(SidesTest, ARejoinThatTheLogRefusesHoldsUpNothing) {
 
 TEST_F(SidesTest, UnderLoadItRejoinsAndNothingIsRepeatedOrOutOfOrder) {
   bad = {"b"};
-  // Each record is answered 5 ms later.
-  std::map<uint64_t, int64_t> sent;
-  const auto slowly = [&](FakeSink* of) {
-    for (size_t i = 0; i < of->pending.size();) {
-      const auto found = sent.try_emplace(of->pending[i].seq * 2 + (of == sink ? 0 : 1), clock.now).first;
-      if (clock.now - found->second < 5'000) {
-        ++i;
-      } else if (bad.count(of->pending[i].record.topic) != 0) {
-        of->Fail(i, ErrorClass::kTopic);
-        i = 0;
-      } else {
-        of->Deliver(i);
-      }
-    }
-  };
   for (int ms = 0; ms < 8'000; ++ms) {
     clock.now = int64_t{ms} * 1'000;
     Emit(ms % 2 == 0 ? "a" : "b", "k" + std::to_string(ms % 7));
     if (ms == 1'000) {
       bad.clear();
     }
-    slowly(sink);
-    if (probe != nullptr) {
-      slowly(probe);
-    }
+    AnswerSlowly();
     Turn(true);
   }
   EXPECT_TRUE(server.sides.empty());  // while events come all the time
@@ -324,20 +306,6 @@ TEST_F(SidesTest, ABarrierWaitsForSideLanes) {
 // so.
 TEST_F(SidesTest, NoBarrierIsReachedBeforeItsEventsAreWhereARejoinIsRefused) {
   bad = {"b"};
-  std::map<uint64_t, int64_t> sent;
-  const auto slowly = [&](FakeSink* of) {
-    for (size_t i = 0; i < of->pending.size();) {
-      const auto found = sent.try_emplace(of->pending[i].seq * 2 + (of == sink ? 0 : 1), clock.now).first;
-      if (clock.now - found->second < 5'000) {
-        ++i;
-      } else if (bad.count(of->pending[i].record.topic) != 0) {
-        of->Fail(i, ErrorClass::kTopic);
-        i = 0;
-      } else {
-        of->Deliver(i);
-      }
-    }
-  };
   server.fails = [](const char* function) { return std::string(function) == "Rejoin"; };
   std::map<uint64_t, size_t> barriers;  // how many events were committed before it
   uint64_t barrier = 0;
@@ -350,10 +318,7 @@ TEST_F(SidesTest, NoBarrierIsReachedBeforeItsEventsAreWhereARejoinIsRefused) {
     if (ms == 1'000) {
       bad.clear();
     }
-    slowly(sink);
-    if (probe != nullptr) {
-      slowly(probe);
-    }
+    AnswerSlowly();
     barriers[++barrier] = server.rows.size();
     Turn(true, barrier);
     const uint64_t done = Status().barrier_done;
