@@ -31,8 +31,10 @@ $redis->stop;
 emit(40);
 sql(q(SELECT outbox.emit_text('other', 'k', 'a.b', 'x')));
 ok(wait_until(sub { since() ne '' }, 60), 'the destination is in trouble');
+# One of them has lost its connection, the others got none: whoever met which, and until when, differs.
+is(sql(q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'lane' AND status <> 'ok')), '1', 'of which doctor() has one row');
 ok(wait_for_value($node, q(SELECT count(*) FROM outbox.doctor() WHERE "check" = 'lane' AND status <> 'ok'
-	AND detail LIKE '3 lanes of 3 routes to "shop" (such as lane 0 of route "%"): destination trouble, CONNECT: %'), '1', 60), 'of which doctor() has one row, not one for each route');
+	AND detail LIKE '3 lanes of 3 routes to "shop" (such as lane 0 of route "%"): destination trouble, CONNECT%'), '1', 60), 'and none for each route');
 my $began = since();
 my $tried = figure('publish_attempts_total');
 ok(wait_until(sub { figure('publish_attempts_total') > $tried + 30 }, 120), 'it is tried again and again');

@@ -30,9 +30,10 @@ unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/crashed the serve
 is($node->safe_psql('postgres', q{SELECT string_agg(detail, ' ') FROM outbox.doctor() WHERE "check" = 'crashes' AND status <> 'ok'}), '', 'says doctor(), too');
 # One that has is still remembered.
 my $data = $node->data_dir;
-is(scalar(grep { PostgreSQL::Test::Utils::slurp_file($_) =~ /^0000000000 r / } glob "$data/pg_stat/outbox_start.0.0.0"), 1, 'its own launcher is, as running, with no crash so far');
+sub running { return grep { PostgreSQL::Test::Utils::slurp_file($_) =~ /^0000000000 r / } glob "$data/pg_stat/outbox_start.0.0.0" }    # its launcher has marked itself
+ok(wait_until(\&running, 60), 'its own launcher is, as running, with no crash so far');
 $node->stop('immediate');
 $node->start;
-is(scalar(grep { PostgreSQL::Test::Utils::slurp_file($_) =~ /^0000000000 r / } glob "$data/pg_stat/outbox_start.0.0.0"), 1, 'which an immediate shutdown is not');
+ok(wait_until(\&running, 60), 'which an immediate shutdown is not');
 $node->stop;
 done_testing();

@@ -198,15 +198,33 @@ const char* ForAPerson(std::string_view code) {
                                           : "An option, a credential or a right has to be changed.";
 }
 
-// Lanes with the same trouble: one destination that is down is one finding, however many routes go there.
+// Lanes with the same trouble: one destination that is down is one finding, however many routes go there, and whatever
+// each of them met of it: one lost its connection where the next got none, until it tries again itself.
 struct SharedTrouble {
+  struct Met {
+    int64 lanes = 0;
+    std::string what;
+  };
   int64 lanes = 0;
   std::set<std::string> routes;
-  std::string first;  // lane, for people
-  std::string what;
+  std::string first;               // lane, for people
+  std::map<std::string, Met> met;  // by code
   std::string hint;
   bool person = false;
 };
+
+// What most of them met, and then the others.
+std::string WhatTheyMet(const SharedTrouble& trouble) {
+  const auto most = std::max_element(trouble.met.begin(), trouble.met.end(),
+                                     [](const auto& a, const auto& b) { return a.second.lanes < b.second.lanes; });
+  std::string text = most->second.what;
+  for (auto met = trouble.met.begin(); met != trouble.met.end(); met++) {
+    if (met != most) {
+      text += "; " + std::to_string(met->second.lanes) + " of them: " + met->second.what;
+    }
+  }
+  return text;
+}
 
 void TellTrouble(const std::string& server, const SharedTrouble& trouble, Findings* findings) {
   const std::string who = trouble.lanes == 1 ? trouble.first
@@ -214,20 +232,26 @@ void TellTrouble(const std::string& server, const SharedTrouble& trouble, Findin
                                                    std::to_string(trouble.routes.size()) +
                                                    (trouble.routes.size() == 1 ? " route to \"" : " routes to \"") +
                                                    server + "\" (such as l" + trouble.first.substr(1) + ")";
-  const std::string detail = who + (trouble.what.starts_with(' ') ? "" : ": ") + trouble.what;
+  const std::string what = WhatTheyMet(trouble);
+  const std::string detail = who + (what.starts_with(' ') ? "" : ": ") + what;
   trouble.person ? findings->Problem("lane", detail, trouble.hint) : findings->Warn("lane", detail, trouble.hint);
 }
 
 }  // namespace
 
 void CheckLanes(Findings* findings) {
-  std::map<std::tuple<std::string, std::string, std::string>, SharedTrouble> troubles;  // by server, class and code
+  // By server and class, and by code where it is not the destination.
+  std::map<std::tuple<std::string, std::string, std::string>, SharedTrouble> troubles;
   const auto note = [&troubles](const LaneRecord& lane, const std::string& name, const char* error_class,
-                                const char* code) {
-    SharedTrouble& trouble = troubles[{lane.server, error_class, code}];
+                                const char* code, const std::string& what) {
+    const bool destination = std::strcmp(error_class, "destination") == 0;
+    SharedTrouble& trouble = troubles[{lane.server, error_class, destination ? "" : code}];
     trouble.lanes++;
     trouble.routes.insert(lane.route);
     trouble.first = trouble.first.empty() ? name : trouble.first;
+    SharedTrouble::Met& met = trouble.met[code];
+    met.lanes++;
+    met.what = what;
     return &trouble;
   };
   std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
@@ -247,14 +271,14 @@ void CheckLanes(Findings* findings) {
     } else if ((view == nullptr || !view->owned) && in_turn) {
       waiting++;
     } else if (view == nullptr || !view->owned) {
-      SharedTrouble* trouble = note(lane, name, "", "");
-      trouble->what = trouble->lanes == 1 ? " has no relay worker." : " have no relay worker.";
+      SharedTrouble* trouble = note(lane, name, "", "", "");
+      trouble->met[""].what = trouble->lanes == 1 ? " has no relay worker." : " have no relay worker.";
       trouble->hint = "A free lane is claimed within a second or two where a relay worker runs.";
     } else if (!view->trouble.empty()) {
-      SharedTrouble* trouble = note(lane, name, view->trouble.error_class, view->trouble.code);
+      SharedTrouble* trouble = note(
+          lane, name, view->trouble.error_class, view->trouble.code,
+          std::string(view->trouble.error_class) + " trouble, " + view->trouble.code + ": " + view->trouble.message);
       trouble->person = std::strcmp(view->trouble.error_class, "config") == 0;
-      trouble->what =
-          std::string(view->trouble.error_class) + " trouble, " + view->trouble.code + ": " + view->trouble.message;
       const bool topic = std::strcmp(view->trouble.error_class, "topic") == 0;
       const bool full = std::strcmp(view->trouble.code, pg::kDiskFull) == 0;
       trouble->hint = trouble->person ? ForAPerson(view->trouble.code)
