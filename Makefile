@@ -9,7 +9,7 @@ DATA_built  = outbox--$(EXTVERSION).sql $(UPGRADES:%=outbox--%.sql)
 EXTRA_CLEAN = $(SINK_PROGRAMS) build results output_iso $(OBJS:.o=.d)
 
 # Folders whose sources never see a Postgres header ([-]) and those that do ([P]): see CONTRIBUTING.md, "The wall".
-PORTABLE_DIRS = src/base src/format src/relay src/sink $(SINKS_INSIDE)
+PORTABLE_DIRS = src/base src/format src/relay $(patsubst %/,%,$(sort $(wildcard src/relay/*/))) src/sink $(SINKS_INSIDE)
 PG_DIRS    = src src/pg src/metrics src/days src/emit src/inbox src/parked src/log src/worker $(patsubst %/,%,$(sort $(wildcard src/admin/*/)))
 
 # One folder of src/sink per kind of destination (src/sink/README.md). What has a main.cpp is a program of its own, apart

@@ -1,6 +1,6 @@
 // What is counted of one route at one destination [-]: in shared memory, written by the lanes of any relay worker, read
 // by outbox.metrics() and outbox.latency, and kept over a clean restart. A new figure is a field here, in ForEach(), a
-// line where it is known (relay/meter.h) and a line in admin/show/metrics.cpp.
+// line where it is known (relay/common/meter.h) and a line in admin/show/metrics.cpp.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 namespace outbox {
 
 inline constexpr size_t kErrorClasses = 8;  // base/status.h: ErrorClass
-inline constexpr size_t kParkedStates = 4;  // relay/parked_log.h: ParkedState
+inline constexpr size_t kParkedStates = 4;  // relay/common/parked_log.h: ParkedState
 
 // How a route gets through a backlog, whichever workers have its lanes: a spell of time in which some lane of it was
 // always behind. A lane that reads window after window is behind for a moment all the time, so it counts once that has

@@ -14,6 +14,7 @@ extern "C" {
 #include "access/tupdesc.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
+#include "executor/executor.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
 #include "utils/bytea.h"
@@ -21,6 +22,9 @@ extern "C" {
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#if PG_VERSION_NUM >= 180000
+#include "rewrite/rewriteHandler.h"
+#endif
 }
 
 namespace outbox::emit {
@@ -87,6 +91,36 @@ bool HasOneText(Oid type) {
     default:
       return false;
   }
+}
+
+// The row with the values of its virtual generated columns (PostgreSQL 18), which a trigger's row does not have.
+HeapTuple WithVirtualColumns(Relation table, HeapTuple row) {
+#if PG_VERSION_NUM >= 180000
+  TupleDesc desc = RelationGetDescr(table);
+  if (row == nullptr || desc->constr == nullptr || !desc->constr->has_generated_virtual) {
+    return row;
+  }
+  EState* state = CreateExecutorState();
+  TupleTableSlot* slot = MakeSingleTupleTableSlot(desc, &TTSOpsHeapTuple);
+  ExecStoreHeapTuple(row, slot, false);
+  ExprContext* context = GetPerTupleExprContext(state);
+  context->ecxt_scantuple = slot;
+  Datum* values = static_cast<Datum*>(palloc(desc->natts * sizeof(Datum)));
+  bool* nulls = static_cast<bool*>(palloc(desc->natts));
+  heap_deform_tuple(row, desc, values, nulls);
+  for (int i = 0; i < desc->natts; i++) {
+    if (TupleDescAttr(desc, i)->attgenerated == ATTRIBUTE_GENERATED_VIRTUAL) {
+      ExprState* value = ExecPrepareExpr(castNode(Expr, build_generation_expression(table, i + 1)), state);
+      values[i] = ExecEvalExprSwitchContext(value, context, &nulls[i]);
+    }
+  }
+  HeapTuple whole = heap_form_tuple(desc, values, nulls);
+  ExecDropSingleTupleTableSlot(slot);
+  FreeExecutorState(state);
+  return whole;
+#else
+  return row;
+#endif
 }
 
 // What texts of times, numbers and bytes follow.
@@ -168,17 +202,18 @@ bool SameKey(const text* a, const text* b) {
 Datum RowTriggerMain(FunctionCallInfo fcinfo) {
   TriggerData* trigger = CheckUse(fcinfo);
   int key = FindColumn(trigger, trigger->tg_trigger->tgargs[1]);
-  HeapTuple row = trigger->tg_trigtuple;
-  if (TRIGGER_FIRED_BY_INSERT(trigger->tg_event)) {
-    EmitRow(trigger, row, key, "created");
-  } else if (TRIGGER_FIRED_BY_DELETE(trigger->tg_event)) {
-    EmitRow(trigger, row, key, "deleted");
-  } else if (SameKey(KeyOf(trigger, row, key), KeyOf(trigger, trigger->tg_newtuple, key))) {
-    EmitRow(trigger, trigger->tg_newtuple, key, "updated");
+  HeapTuple row = WithVirtualColumns(trigger->tg_relation, trigger->tg_trigtuple);
+  if (!TRIGGER_FIRED_BY_UPDATE(trigger->tg_event)) {
+    EmitRow(trigger, row, key, TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? "created" : "deleted");
+    return static_cast<Datum>(0);
+  }
+  HeapTuple changed = WithVirtualColumns(trigger->tg_relation, trigger->tg_newtuple);
+  if (SameKey(KeyOf(trigger, row, key), KeyOf(trigger, changed, key))) {
+    EmitRow(trigger, changed, key, "updated");
   } else {
     // To consumers the row under its new key is a new object, and the one under the old key has to be deleted.
     EmitRow(trigger, row, key, "deleted");
-    EmitRow(trigger, trigger->tg_newtuple, key, "created");
+    EmitRow(trigger, changed, key, "created");
   }
   return static_cast<Datum>(0);
 }

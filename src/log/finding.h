@@ -15,7 +15,7 @@
 #include "log/lane_tables.h"
 #include "pg/prelude.h"
 #include "pg/statement.h"
-#include "relay/side_log.h"
+#include "relay/common/side_log.h"
 
 namespace outbox::log {
 

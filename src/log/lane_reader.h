@@ -13,7 +13,7 @@
 #include "base/event.h"
 #include "log/shared_window.h"
 #include "log/window_scan.h"
-#include "relay/lane_log.h"
+#include "relay/common/lane_log.h"
 
 namespace outbox::log {
 

@@ -11,7 +11,7 @@
 
 #include "log/lane_claims.h"
 #include "log/run_period.h"
-#include "relay/lane_log.h"
+#include "relay/common/lane_log.h"
 
 namespace outbox::log {
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "relay/server_runs.h"
+#include "relay/common/server_runs.h"
 
 namespace outbox::log {
 

@@ -8,7 +8,7 @@
 
 #include "base/lane_id.h"
 #include "parked/erasures.h"
-#include "relay/side_log.h"
+#include "relay/common/side_log.h"
 
 namespace outbox::log {
 

@@ -12,7 +12,7 @@
 
 #include "base/lane_id.h"
 #include "base/status.h"
-#include "relay/lane_log.h"
+#include "relay/common/lane_log.h"
 
 namespace outbox::log {
 

@@ -3,7 +3,7 @@
 
 #include "base/event.h"
 #include "days/log_table.h"
-#include "relay/lane_log.h"
+#include "relay/common/lane_log.h"
 
 namespace outbox::log {
 

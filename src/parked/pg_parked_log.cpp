@@ -6,7 +6,7 @@
 #include "days/with_day_table.h"
 #include "parked/statements.h"
 #include "pg/sql.h"
-#include "relay/engine.h"
+#include "relay/common/engine_types.h"
 
 namespace outbox::parked {
 

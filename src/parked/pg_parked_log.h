@@ -13,7 +13,7 @@
 #include "parked/erasures.h"
 #include "parked/key_fronts.h"
 #include "parked/nothing_parked.h"
-#include "relay/parked_log.h"
+#include "relay/common/parked_log.h"
 
 namespace outbox::parked {
 

@@ -9,7 +9,7 @@
 #include "parked/key_fronts.h"
 #include "pg/prelude.h"
 #include "pg/statement_arguments.h"
-#include "relay/parked_log.h"
+#include "relay/common/parked_log.h"
 
 namespace outbox::parked {
 

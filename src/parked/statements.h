@@ -20,7 +20,7 @@
 #include "base/lane_id.h"
 #include "parked/key_fronts.h"
 #include "pg/prelude.h"
-#include "relay/parked_log.h"
+#include "relay/common/parked_log.h"
 
 namespace outbox::parked {
 

@@ -8,10 +8,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "relay/destination.h"
+#include "relay/destination/destination.h"
 #include "relay/engine.h"
-#include "relay/lane.h"
-#include "relay/saver.h"
+#include "relay/lane/lane.h"
+#include "relay/lane/saver.h"
 
 namespace outbox::relay {
 

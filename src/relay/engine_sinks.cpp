@@ -49,7 +49,7 @@ bool Engine::Impl::PollSinks(bool watch) {
 
 // Goes through the lanes only where the sink has come to a server: this is called in every turn.
 bool Engine::Impl::CheckServer(Destination* destination) {
-  std::vector<Lane*> met;
+  std::vector<CheckedLane*> met;
   if (destination->sink()->awaits_admission()) {
     ForLanesOf(destination, [&](Lane* lane) { met.push_back(lane); });
   }

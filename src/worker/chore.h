@@ -8,7 +8,7 @@
 
 #include "base/backoff.h"
 #include "pg/guard.h"
-#include "relay/engine_clock.h"
+#include "relay/common/engine_clock.h"
 
 namespace outbox::worker {
 

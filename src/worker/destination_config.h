@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "relay/server_runs.h"
+#include "relay/common/server_runs.h"
 #include "sink/kind.h"
 #include "sink/sink.h"
 

@@ -7,7 +7,7 @@
 #include "pg/guard.h"
 #include "pg/log_line.h"
 #include "pg/trouble_hints.h"
-#include "relay/side_lanes.h"
+#include "relay/common/side_log.h"
 
 namespace outbox::worker {
 

@@ -21,7 +21,7 @@
 
 #include "parked/dead_letter_count.h"
 #include "pg/shared.h"
-#include "relay/engine.h"
+#include "relay/common/engine_types.h"
 #include "worker/trouble_board.h"
 
 namespace outbox::worker {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "pg/identity.h"
-#include "relay/engine_clock.h"
+#include "relay/common/engine_clock.h"
 
 namespace outbox::worker {
 

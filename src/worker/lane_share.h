@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "relay/engine_clock.h"
+#include "relay/common/engine_clock.h"
 #include "worker/relay_place.h"
 
 namespace outbox::worker {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "log/routes.h"
-#include "relay/engine.h"
+#include "relay/common/engine_types.h"
 #include "worker/destination_config.h"
 
 namespace outbox::worker {

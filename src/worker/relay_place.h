@@ -7,7 +7,7 @@
 #include "base/lane_id.h"
 #include "log/routes.h"
 #include "pg/shared.h"
-#include "relay/engine.h"
+#include "relay/common/engine_types.h"
 #include "sink/kind.h"
 
 namespace outbox::worker {

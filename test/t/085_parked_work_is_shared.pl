@@ -47,7 +47,10 @@ is(scalar(grep { $_ > 1 } values %times), 0, 'and none twice');
 is($overtaken // 0, 0, 'the events of a key are in order');
 is(sql('SELECT count(*), count(DISTINCT id) FROM outbox_internal.outcome'), join('|', ($loose + 5 * $keys) x 2), 'outcomes say so');
 # Of what was sent together the destination tells the range: a place is the event's own, or none.
-cmp_ok(sql('SELECT count(place) FROM outbox_internal.outcome'), '>', 0, 'and of what went alone, where');
+my $alone = sql(q{INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, state, due_at, aggregate_type, event_type, payload, topic)
+	SELECT r.id, 0, clock_timestamp(), gen_random_uuid(), 'retrying', clock_timestamp(), 't', 'alone', 'x', 's' FROM outbox.route r RETURNING id});
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', $held, 60), 'one that goes alone is delivered');
+is(sql("SELECT count(place) FROM outbox_internal.outcome WHERE id = '$alone'"), '1', 'of which is told where');
 is(sql(q{SELECT count(*) FROM outbox_internal.outcome WHERE place !~ '^[0-9]+-[0-9]+$'}), '0', 'which is one entry and no range');
 
 # Entries of the relay workers, each with the lines of its plan.

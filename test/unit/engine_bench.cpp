@@ -1,6 +1,6 @@
 // CPU time of the engine and of formatting, per event: make sure that it stays near 0.5 us.
 //   cmake --build build/unit --target engine_bench && build/unit/engine_bench
-// What the figures cost (relay/meter.h), in turn with the same without; and in instructions, on any machine:
+// What the figures cost (relay/common/meter.h), in turn with the same without; and in instructions, on any machine:
 //   for figures in with without; do valgrind --tool=callgrind --callgrind-out-file=/dev/null build/unit/engine_bench
 //   $figures 2>&1 | grep Collected; done
 #include <algorithm>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "log/shared_window.h"
-#include "relay/lane_filter.h"
+#include "relay/common/lane_filter.h"
 
 namespace outbox::log {
 

@@ -1,6 +1,6 @@
 // matrix: D21
 // The circuit breaker of a destination: alone, and over the engine with several lanes.
-#include "relay/breaker.h"
+#include "relay/destination/breaker.h"
 
 #include "relay_engine_fixture.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "relay/engine_clock.h"
+#include "relay/common/engine_clock.h"
 
 namespace outbox::relay::fakes {
 

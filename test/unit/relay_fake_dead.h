@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "relay/parked_log.h"
+#include "relay/common/parked_log.h"
 
 namespace outbox::relay::fakes {
 

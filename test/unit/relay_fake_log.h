@@ -14,8 +14,8 @@
 
 #include "base/uuid.h"
 #include "format/route_spec.h"
+#include "relay/common/lane_log.h"
 #include "relay/engine.h"
-#include "relay/lane_log.h"
 #include "relay_fake_clock.h"
 #include "relay_fake_dead.h"
 #include "sink/sink.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "relay/parked_log.h"
+#include "relay/common/parked_log.h"
 #include "relay_fakes.h"
 
 namespace outbox::relay::fakes {

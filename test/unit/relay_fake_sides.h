@@ -1,7 +1,7 @@
 // Side lanes as a server keeps them, for the engine's tests: relay_fakes.h with a SideLog.
 #pragma once
 
-#include "relay/side_log.h"
+#include "relay/common/side_log.h"
 #include "relay_fakes.h"
 
 namespace outbox::relay::fakes {

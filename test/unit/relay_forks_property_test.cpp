@@ -12,7 +12,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "relay/side_lanes.h"
+#include "relay/lane/side_lanes.h"
 #include "relay_fake_parked.h"
 #include "relay_fake_sides.h"
 

@@ -1,11 +1,11 @@
 // How much a lane may have on its way, and how far apart turns begin.
-#include "relay/in_flight_limit.h"
+#include "relay/lane/in_flight_limit.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "relay/turn_spacing.h"
+#include "relay/destination/turn_spacing.h"
 
 namespace outbox::relay {
 namespace {

@@ -1,5 +1,5 @@
 // Parked events of a topic that has left its lane.
-#include "relay/breaker.h"
+#include "relay/destination/breaker.h"
 #include "relay_fake_sides.h"
 #include "relay_parked_fixture.h"
 

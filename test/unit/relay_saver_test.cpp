@@ -1,6 +1,6 @@
 // The progress of many lanes of one worker: saved together, and what is in the way of one is not for long in the way of
 // the others.
-#include "relay/saver.h"
+#include "relay/lane/saver.h"
 
 #include <memory>
 #include <set>

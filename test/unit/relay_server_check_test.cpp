@@ -1,7 +1,7 @@
 // matrix: E-5
 // A destination meets another run of its server: what was acknowledged is saved first, then it is asked what it has,
 // and lanes that have lost something are put back before anything is written.
-#include "relay/server_check.h"
+#include "relay/destination/server_check.h"
 
 #include "relay_engine_fixture.h"
 

@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "relay/side_lanes.h"
+#include "relay/lane/side_lanes.h"
 #include "relay_engine_fixture.h"
 #include "relay_fake_sides.h"
 

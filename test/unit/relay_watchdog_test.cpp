@@ -1,6 +1,6 @@
 // matrix: D18 R1
 // A sink that forgets the outcome of a record: found after a minute, said, and recreated.
-#include "relay/watchdog.h"
+#include "relay/common/watchdog.h"
 
 #include "relay_parked_fixture.h"
 #include "relay_sides_fixture.h"

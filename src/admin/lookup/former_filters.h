@@ -1,7 +1,7 @@
 // What routes wanted before alter_route() [P]: a lane that passed an event then did not send it, though the route wants
 // it now. outbox.audit keeps each change; no table keeps how far each lane had read when it came. But a worker reads
-// the options again before it passes an event for them (relay/turn.h): one that was first seen in a snapshot that has
-// the change was judged by the new ones.
+// the options again before it passes an event for them (relay/common/turn.h): one that was first seen in a snapshot
+// that has the change was judged by the new ones.
 #pragma once
 
 #include <optional>

@@ -7,7 +7,7 @@
 #include "admin/lookup/shared_views.h"
 #include "admin/show/doctor.h"
 #include "pg/wall.h"
-#include "relay/side_lanes.h"
+#include "relay/common/side_log.h"
 
 namespace outbox::admin {
 

@@ -15,7 +15,7 @@
 #include "pg/log_line.h"
 #include "pg/shared.h"
 #include "pg/trouble_hints.h"
-#include "relay/side_lanes.h"
+#include "relay/common/side_log.h"
 
 namespace outbox::admin {
 

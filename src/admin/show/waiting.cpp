@@ -25,7 +25,7 @@
 #include "pg/schemas.h"
 #include "pg/wait.h"
 #include "pg/wall.h"
-#include "relay/side_lanes.h"
+#include "relay/common/side_log.h"
 
 namespace {
 

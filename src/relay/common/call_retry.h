@@ -1,0 +1,103 @@
+// Calls that fail and are tried again [-]: the back-off, and what there is to say about it meanwhile.
+#pragma once
+
+#include <cstdint>
+
+#include "base/backoff.h"
+#include "base/status.h"
+#include "relay/common/lane_log.h"
+#include "relay/common/turn.h"
+
+namespace outbox::relay {
+
+// The result of a call on behalf of a lane's owner.
+enum class CallResult : uint8_t {
+  kDone,
+  kFailed,  // nothing happened; it is called again
+  kLost,    // the lane has another owner: nothing was written, and the engine must let it go
+};
+
+// The newest error, and since when there has been one.
+class Trouble {
+ public:
+  bool ok() const { return error_.ok(); }
+  const Error& error() const { return error_; }
+  int64_t since_unix() const { return since_unix_; }  // Unix microseconds; meaningless while ok()
+  // Whether to tell people of it. What another session holds locked for a moment is no trouble: the lane goes on.
+  bool tells(int64_t wall) const {
+    const int64_t lasted = wall - since_unix_;
+    return !ok() &&
+           (error_.code != kLocked || lasted < 0 || lasted >= kMomentMicros);  // below 0: the clock was set back
+  }
+  void Note(const Error& error, int64_t wall) {
+    since_unix_ = error_.ok() ? wall : since_unix_;
+    error_ = error;
+  }
+  void Clear() { error_ = Error{}; }
+
+ private:
+  static constexpr int64_t kMomentMicros = 1'000'000;
+
+  Error error_;
+  int64_t since_unix_ = 0;
+};
+
+// Calls that share a back-off.
+enum class LogCall : uint8_t { kAny, kLoad, kOpen, kRead, kDurable, kPark, kHeld, kFork, kRewind };
+
+class CallRetry {
+ public:
+  // Microseconds, as in Backoff.
+  CallRetry(int64_t base, int64_t cap) : backoff_(base, cap) {}
+
+  bool Ready(int64_t now) const { return now >= next_try_; }
+  int64_t next_try() const { return next_try_; }  // monotonic microseconds; may be past
+  const Trouble& trouble() const { return trouble_; }
+
+  // Call with the status of each call; true when it had failed. `call` tells calls that share a back-off apart: only
+  // the one that failed last ends it by succeeding, since the others say nothing about it.
+  bool Failed(const Status& status, const TurnContext& turn, LogCall call = LogCall::kAny) {
+    if (status.ok()) {
+      if (!trouble_.ok() && call == failed_call_) {
+        backoff_.Reset();
+        next_try_ = 0;
+        trouble_.Clear();
+      }
+      return false;
+    }
+    trouble_.Note(status.error(), turn.clock->WallMicros());
+    next_try_ = turn.now + PauseAfter(status.error(), &backoff_, turn.clock->Random());
+    failed_call_ = call;
+    return true;
+  }
+  // The call has done what it could, and waits for others, as `why` says: there is no back-off.
+  void Awaits(const Error& why, const TurnContext& turn, LogCall call) {
+    if (trouble_.ok() || call == failed_call_) {
+      trouble_.Note(why, turn.clock->WallMicros());
+      failed_call_ = call;
+    }
+  }
+  // For a call on behalf of the lane's owner.
+  CallResult Result(const Status& status, const TurnContext& turn, LogCall call = LogCall::kAny) {
+    if (status.not_owner()) {
+      return CallResult::kLost;
+    }
+    return Failed(status, turn, call) ? CallResult::kFailed : CallResult::kDone;
+  }
+  // Forgets the failure of a call that will not be made again.
+  void Drop(LogCall call) {
+    if (call == failed_call_) {
+      *this = CallRetry(backoff_);
+    }
+  }
+
+ private:
+  explicit CallRetry(Backoff backoff) : backoff_(backoff) { backoff_.Reset(); }
+
+  Backoff backoff_;
+  int64_t next_try_ = 0;
+  LogCall failed_call_ = LogCall::kAny;
+  Trouble trouble_;
+};
+
+}  // namespace outbox::relay

@@ -1,0 +1,145 @@
+#include "relay/destination/server_check.h"
+
+#include "base/fault_point.h"
+namespace outbox::relay {
+
+namespace {
+
+constexpr int64_t kBackoffBase = 100'000;
+constexpr int64_t kBackoffCap = 5'000'000;
+constexpr int64_t kRetryMicros = 20'000;
+constexpr int kMostQuestions = 8;  // to one server in one check
+
+}  // namespace
+
+ServerCheck::ServerCheck(std::unique_ptr<ServerRuns> log) : log_(std::move(log)), retry_(kBackoffBase, kBackoffCap) {}
+
+bool ServerCheck::Failed(const Status& status, const TurnContext& turn) {
+  const bool failed = retry_.Failed(status, turn);
+  next_try_ = failed ? retry_.next_try() : next_try_;
+  return failed;
+}
+
+ServerCheck::Next ServerCheck::RetryLater(const TurnContext& turn) {
+  next_try_ = turn.now + kRetryMicros;
+  return Next::kWait;
+}
+
+ServerCheck::Next ServerCheck::GoTo(Phase phase) {
+  phase_ = phase;
+  return Next::kPhase;
+}
+
+void ServerCheck::Admit(sink::Sink* sink, const std::string& server_run) {
+  put_back_ = rewound_ || (put_back_ && server_run == server_run_);
+  server_run_ = server_run;
+  doubted_.clear();
+  sink->Admit(server_run_, std::exchange(rewound_, false));
+}
+
+bool ServerCheck::Step(sink::Sink* sink, std::span<CheckedLane* const> lanes, TurnContext* turn) {
+  if (!sink->awaits_admission()) {
+    next_try_ = kNever;
+    return false;
+  }
+  const sink::ServerIdentity* identity = sink->identity();
+  const std::string server_run = identity->server_run;
+  if (log_ == nullptr || server_run == server_run_) {
+    Admit(sink, server_run);
+    return true;
+  }
+  if (number_ != identity->number) {
+    number_ = identity->number;
+    phase_ = Phase::kSave;
+    ends_.clear();
+    questions_ = 0;
+  }
+  if (next_try_ != kNever && turn->now < next_try_) {
+    return false;
+  }
+  next_try_ = kNever;
+  Next next = Next::kPhase;
+  while (next == Next::kPhase) {
+    next = StepPhase(sink, server_run, lanes, turn);
+  }
+  return next == Next::kDone;
+}
+
+ServerCheck::Next ServerCheck::StepPhase(sink::Sink* sink, const std::string& server_run,
+                                         std::span<CheckedLane* const> lanes, TurnContext* turn) {
+  switch (phase_) {
+    case Phase::kSave:
+      return Save(lanes, turn);
+    case Phase::kAsk:
+      return Ask(sink, server_run, *turn);
+    case Phase::kAwait:
+      return Await(sink);
+    case Phase::kRecord:
+      return Record(sink, server_run, *turn);
+    case Phase::kRewind:
+      break;
+  }
+  return Rewind(sink, server_run, lanes, turn);
+}
+
+ServerCheck::Next ServerCheck::Save(std::span<CheckedLane* const> lanes, TurnContext* turn) {
+  bool saved = true;
+  for (CheckedLane* lane : lanes) {
+    saved &= lane->SaveAcknowledged(turn);
+  }
+  return saved ? GoTo(Phase::kAsk) : RetryLater(*turn);
+}
+
+ServerCheck::Next ServerCheck::Ask(sink::Sink* sink, const std::string& server_run, const TurnContext& turn) {
+  std::vector<sink::AskedStream> streams;
+  if (questions_ < kMostQuestions && Failed(log_->Streams(server_run, ends_, &streams), turn)) {
+    return Next::kWait;
+  }
+  ++questions_;
+  if (streams.empty()) {
+    return GoTo(Phase::kRecord);
+  }
+  sink->Ask(std::move(streams));
+  return GoTo(Phase::kAwait);
+}
+
+ServerCheck::Next ServerCheck::Await(sink::Sink* sink) {
+  std::vector<sink::StreamEnd> answers;
+  if (!sink->TakeEnds(&answers)) {
+    return Next::kWait;
+  }
+  ends_.insert(ends_.end(), answers.begin(), answers.end());
+  return GoTo(answers.empty() ? Phase::kRecord : Phase::kAsk);  // empty: it would not tell
+}
+
+ServerCheck::Next ServerCheck::Record(sink::Sink* sink, const std::string& server_run, const TurnContext& turn) {
+  OUTBOX_FAULT_POINT("server_check.answered");
+  bool lost = false;
+  if (doubted_ != server_run && !ends_.empty() && Failed(log_->Lost(server_run, ends_, &lost), turn)) {
+    return Next::kWait;
+  }
+  if (lost) {
+    doubted_ = server_run;
+    sink->IdentifyAgain();
+    return Next::kDone;
+  }
+  return Failed(log_->Record(server_run, ends_), turn) ? Next::kWait : GoTo(Phase::kRewind);
+}
+
+ServerCheck::Next ServerCheck::Rewind(sink::Sink* sink, const std::string& server_run,
+                                      std::span<CheckedLane* const> lanes, TurnContext* turn) {
+  bool all = true;
+  for (CheckedLane* lane : lanes) {
+    const CheckedLane::Acceptance acceptance = lane->AcceptServer(server_run, turn);
+    all &= acceptance != CheckedLane::Acceptance::kLater;
+    rewound_ |= acceptance == CheckedLane::Acceptance::kPutBack;
+  }
+  if (!all) {
+    return RetryLater(*turn);
+  }
+  OUTBOX_FAULT_POINT("server_check.admit");
+  Admit(sink, server_run);
+  return Next::kDone;
+}
+
+}  // namespace outbox::relay
