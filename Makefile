@@ -10,7 +10,7 @@ EXTRA_CLEAN = $(SINK_PROGRAMS) build results output_iso $(OBJS:.o=.d)
 
 # Folders whose sources never see a Postgres header ([-]) and those that do ([P]): see CONTRIBUTING.md, "The wall".
 PORTABLE_DIRS = src/base src/format src/relay $(patsubst %/,%,$(sort $(wildcard src/relay/*/))) src/sink $(SINKS_INSIDE)
-PG_DIRS    = src src/pg src/metrics src/days src/emit src/inbox src/parked src/log src/worker $(patsubst %/,%,$(sort $(wildcard src/admin/*/)))
+PG_DIRS    = src src/pg src/metrics src/days src/emit src/inbox src/parked src/log $(patsubst %/,%,$(sort $(wildcard src/log/*/))) src/worker $(patsubst %/,%,$(sort $(wildcard src/admin/*/)))
 
 # One folder of src/sink per kind of destination (src/sink/README.md). What has a main.cpp is a program of its own, apart
 # from what it tells the rest of outbox of itself; the others live inside of outbox.so.

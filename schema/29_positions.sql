@@ -84,7 +84,7 @@ COMMENT ON COLUMN outbox_internal.position.window_to IS 'end of the window that 
 COMMENT ON COLUMN outbox_internal.position.done_to IS 'events of that window up to this created_at are done; NULL: none';
 
 -- Lanes that may have an owner. Not while all lanes of a route are given back for another number of them
--- (src/log/lane_change.h); and not what a dump brought, whose positions mean nothing here before outbox.adopt().
+-- (src/log/progress/lane_change.h); and not what a dump brought, whose positions mean nothing here before outbox.adopt().
 CREATE OR REPLACE VIEW outbox_internal.claimable_lane AS
   SELECT l.route_id, l.lane, l.owner
   FROM outbox_internal.lane l

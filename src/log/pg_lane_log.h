@@ -9,8 +9,8 @@
 #include <optional>
 #include <string>
 
-#include "log/lane_claims.h"
-#include "log/run_period.h"
+#include "log/progress/lane_claims.h"
+#include "log/progress/run_period.h"
 #include "relay/common/lane_log.h"
 
 namespace outbox::log {

@@ -12,11 +12,6 @@
 
 namespace outbox::log {
 
-// The side lanes of a lane, as they stand in the tables. Like PutSide for use under a guard, in a transaction.
-void ReadSides(const LaneId& lane, std::vector<relay::SideLane>* sides);
-// Makes the side lane, or moves it.
-void PutSide(const LaneId& lane, const relay::SideLane& side, const Position& position);
-
 class PgSideLog final : public relay::SideLog {
  public:
   // `lanes`: how many the route has, as for PgLaneLog.

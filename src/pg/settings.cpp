@@ -41,7 +41,7 @@ bool CheckSource(char** value, void**, GucSource) {
   return false;
 }
 
-char* cloudevents_source;  // asked for in SQL, with the routes: log/routes.cpp
+char* cloudevents_source;  // asked for in SQL, with the routes: log/progress/routes.cpp
 
 }  // namespace
 

@@ -3,7 +3,7 @@
 #include <initializer_list>
 #include <utility>
 
-#include "log/pg_server_runs.h"
+#include "log/loss/pg_server_runs.h"
 #include "pg/library_directory.h"
 #include "pg/transaction.h"
 #include "sink/options.h"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "log/shared_window.h"
+#include "log/window/shared_window.h"
 #include "parked/erasures.h"
 #include "parked/nothing_parked.h"
 #include "pg/wait.h"

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "log/routes.h"
+#include "log/progress/routes.h"
 #include "relay/common/engine_types.h"
 #include "worker/destination_config.h"
 

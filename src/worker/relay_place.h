@@ -5,7 +5,7 @@
 #include <map>
 
 #include "base/lane_id.h"
-#include "log/routes.h"
+#include "log/progress/routes.h"
 #include "pg/shared.h"
 #include "relay/common/engine_types.h"
 #include "sink/kind.h"

@@ -1,6 +1,6 @@
 // Lanes that read windows together, against the model of one lane each: whatever the others do, a lane gets from each
 // window what is its own, in order, and its windows follow each other without a gap.
-#include "log/shared_window.h"
+#include "log/window/shared_window.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// A log without a server, and lanes that read windows of it together: what the tests of log/shared_window share.
+// A log without a server, and lanes that read windows of it together: what the tests of log/window/shared_window share.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "log/shared_window.h"
+#include "log/window/shared_window.h"
 #include "relay/common/lane_filter.h"
 
 namespace outbox::log {

@@ -186,8 +186,8 @@ void WarnOfBoth(const char* name) {
   });
 }
 
-// The lanes are exchanged by the keeper, once all have come to one snapshot: see log/lane_change.h. A change that has
-// begun serves any number; none is needed if the number is to stay as it is.
+// The lanes are exchanged by the keeper, once all have come to one snapshot: see log/progress/lane_change.h. A change
+// that has begun serves any number; none is needed if the number is to stay as it is.
 void WantLanes(const std::string& route, const std::string& lanes, const Cell& now, const Cell& wanted) {
   if (lanes == now) {
     if (wanted) {
@@ -284,7 +284,7 @@ void TellOpen(const std::string& name) {
   }
 }
 
-// Its destination remembers what it has acknowledged, and is asked for it (log/rewind.h): of this route no longer.
+// Its destination remembers what it has acknowledged, and is asked for it (log/loss/rewind.h): of this route no longer.
 void TellUnwatched(const std::string& name) {
   const std::vector<Row> rows = RunSql(
       Access::kWrite,

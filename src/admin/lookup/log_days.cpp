@@ -76,7 +76,7 @@ class DayHolders {
   }
 
   // Whether a lane that stands there has not passed all of the day, be it that nothing of it is for the route: that
-  // keeps the day as well, see Outstanding in log/expired_days.cpp. Most lanes stand where others do.
+  // keeps the day as well, see Outstanding in log/progress/expired_days.cpp. Most lanes stand where others do.
   bool IsBehind(const LogEstimate& day, const std::string& table, const Snapshot& at) {
     if (day.count == 1 && day.tables[0].indexed && day.tables[0].largest_xid < at.xmin) {
       return false;

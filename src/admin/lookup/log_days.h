@@ -1,6 +1,6 @@
 // The log's days [P]: how large each is, who has not delivered all of it, what is in the way of its drop, and when it
-// goes. For outbox.day, doctor() and drop_expired(). The rule by which days are dropped is in log/expired_days.cpp: a
-// day goes when it ended outbox.retention ago and every lane has passed all of it.
+// goes. For outbox.day, doctor() and drop_expired(). The rule by which days are dropped is in
+// log/progress/expired_days.cpp: a day goes when it ended outbox.retention ago and every lane has passed all of it.
 #pragma once
 
 #include <string>

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "log/lane_reader.h"
-#include "log/settled.h"
-#include "log/snapshots.h"
-#include "log/ticks.h"
+#include "log/progress/ticks.h"
+#include "log/window/lane_reader.h"
+#include "log/window/settled.h"
+#include "log/window/snapshots.h"
 #include "pg/settings.h"
 
 namespace outbox::admin {
@@ -17,7 +17,7 @@ namespace {
 constexpr size_t kFirstBytes = size_t{8} << 10;
 constexpr size_t kMostBytes = size_t{1} << 20;
 
-// What the lane will not send, though it reads it: see log/settled.h.
+// What the lane will not send, though it reads it: see log/window/settled.h.
 void LeaveSettled(int64 route_id, EventChunk* chunk) {
   std::vector<size_t> settled;
   pg::Guard([&] {

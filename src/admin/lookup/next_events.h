@@ -10,7 +10,7 @@
 
 #include "admin/lookup/route_lanes.h"
 #include "base/event.h"
-#include "log/shared_window.h"
+#include "log/window/shared_window.h"
 
 namespace outbox::admin {
 

@@ -6,7 +6,7 @@
 
 #include "admin/common/text_encoding.h"
 #include "admin/lookup/server.h"
-#include "log/routes.h"
+#include "log/progress/routes.h"
 #include "pg/schemas.h"
 #include "pg/statement.h"
 

@@ -7,7 +7,7 @@
 #include "admin/lookup/route_waiting.h"
 #include "admin/lookup/survey.h"
 #include "base/monotonic.h"
-#include "log/snapshots.h"
+#include "log/window/snapshots.h"
 #include "pg/wall.h"
 
 namespace outbox::admin {

@@ -9,8 +9,8 @@
 #include "admin/lookup/survey_judge.h"
 #include "admin/lookup/survey_sample.h"
 #include "admin/lookup/transaction_times.h"
-#include "log/snapshots.h"
-#include "log/window_scan.h"
+#include "log/window/snapshots.h"
+#include "log/window/window_scan.h"
 #include "pg/wall.h"
 
 namespace outbox::admin {

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "admin/common/query.h"
-#include "log/blank.h"
+#include "log/window/blank.h"
 
 namespace outbox::admin {
 

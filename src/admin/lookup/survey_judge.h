@@ -11,7 +11,7 @@
 
 #include "admin/lookup/route_lanes.h"
 #include "base/due_counts.h"
-#include "log/window_scan.h"
+#include "log/window/window_scan.h"
 
 namespace outbox::admin {
 

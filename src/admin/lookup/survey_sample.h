@@ -5,7 +5,7 @@
 
 #include "admin/lookup/log_estimate.h"
 #include "admin/lookup/survey_judge.h"
-#include "log/window_scan.h"
+#include "log/window/window_scan.h"
 
 namespace outbox::admin {
 

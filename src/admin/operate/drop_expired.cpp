@@ -1,12 +1,12 @@
 // outbox.drop_expired(): what the keeper does twice a minute, now, and told [P]: days of the log that are over and
-// delivered are dropped, each in a transaction of its own. The rule is log/expired_days.h's; which days it is asked
-// about, and what is in the way of the others, is what outbox.day shows (lookup/log_days.h).
+// delivered are dropped, each in a transaction of its own. The rule is log/progress/expired_days.h's; which days it is
+// asked about, and what is in the way of the others, is what outbox.day shows (lookup/log_days.h).
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
 #include "admin/guard/by_hand.h"
 #include "admin/lookup/log_days.h"
-#include "log/expired_days.h"
+#include "log/progress/expired_days.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
 

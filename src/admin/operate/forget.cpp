@@ -1,10 +1,10 @@
 // outbox.forget(): one person's data is erased, by key [P].
 //
-// Payload and headers of the key's events in the log are overwritten in their place (log/blank.h); the rows stay, and
-// with them their windows and positions. What is undelivered is kept, or, on request, given up first: then it is never
-// sent, and is noted as skipped. Lanes that go on have a moment to deliver and save what was committed before the call
-// (let_lanes_save.h); what is committed later is left alone. Works day by day, each in a transaction of its own; what
-// is erased stays erased.
+// Payload and headers of the key's events in the log are overwritten in their place (log/window/blank.h); the rows
+// stay, and with them their windows and positions. What is undelivered is kept, or, on request, given up first: then it
+// is never sent, and is noted as skipped. Lanes that go on have a moment to deliver and save what was committed before
+// the call (let_lanes_save.h); what is committed later is left alone. Works day by day, each in a transaction of its
+// own; what is erased stays erased.
 #include <algorithm>
 
 #include "admin/common/batches.h"
@@ -16,7 +16,7 @@
 #include "admin/operate/parked_rows.h"
 #include "base/fault_point.h"
 #include "days/day_table_ddl.h"
-#include "log/blank.h"
+#include "log/window/blank.h"
 #include "parked/erasures.h"
 #include "pg/clock.h"
 #include "pg/entry.h"

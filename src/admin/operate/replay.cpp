@@ -5,8 +5,8 @@
 // them like others that are due: events of one key in order, and later ones of the key from the log do not wait for
 // them.
 //
-// Its row in outbox.replay says how far it has come; while a session copies it holds the replay's lock (log/replays.h).
-// One that was interrupted goes on where it stopped when it is called with its number.
+// Its row in outbox.replay says how far it has come; while a session copies it holds the replay's lock
+// (log/progress/replays.h). One that was interrupted goes on where it stopped when it is called with its number.
 #include <algorithm>
 #include <cmath>
 #include <utility>

@@ -5,7 +5,7 @@
 #include "admin/common/operation.h"
 #include "admin/common/progress.h"
 #include "admin/operate/parked_rows.h"
-#include "log/replays.h"
+#include "log/progress/replays.h"
 #include "parked/erasures.h"
 #include "pg/transaction_end.h"
 

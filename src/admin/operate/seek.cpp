@@ -3,7 +3,8 @@
 // As if each lane were half way through a window: everything visible now, done up to just before that moment (so does a
 // route that is created with a timestamp). The workers see that their lanes were moved, release them in good order
 // (what is in flight of parked events is not sent twice for this), and whoever claims them begins there. Parked events
-// stay as they are, and what people have given up stays given up: up to now, lanes pass over both (log/settled.h).
+// stay as they are, and what people have given up stays given up: up to now, lanes pass over both
+// (log/window/settled.h).
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
@@ -14,7 +15,7 @@
 #include "admin/lookup/pauses.h"
 #include "admin/lookup/route_start.h"
 #include "admin/operate/let_lanes_save.h"
-#include "log/lane_tables.h"
+#include "log/progress/lane_tables.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"

@@ -4,7 +4,7 @@
 #include "admin/common/query.h"
 #include "admin/common/text_encoding.h"
 #include "admin/lookup/next_events.h"
-#include "log/snapshots.h"
+#include "log/window/snapshots.h"
 #include "pg/entry.h"
 
 extern "C" {

@@ -1,0 +1,147 @@
+#include "log/loss/lane_history.h"
+
+#include "days/log_table_list.h"
+#include "log/progress/place_arguments.h"
+#include "log/window/row.h"
+#include "pg/encoding.h"
+#include "pg/sql.h"
+
+namespace outbox::log {
+
+using namespace pg::sql;
+
+void ReadFormer(int64_t route_id, int64_t since, std::vector<Former>* former, int64_t* border) {
+  static Statement read = {
+      "SELECT s.at, s.lanes, s.reason = 'lanes', lag(s.at) OVER w,"
+      " CASE WHEN lag(s.at) OVER w IS NOT NULL THEN lag(s.start_from) OVER w"
+      " WHEN s.start_time = 'infinity' THEN r.start_snapshot ELSE '3:3:'::pg_snapshot END,"
+      " CASE WHEN lag(s.at) OVER w IS NOT NULL THEN lag(s.start_to) OVER w"
+      " WHEN isfinite(s.start_time) THEN r.start_snapshot END,"
+      " CASE WHEN lag(s.at) OVER w IS NOT NULL THEN lag(s.start_done_to) OVER w"
+      " WHEN isfinite(s.start_time) THEN s.start_time - '1 microsecond'::interval END"
+      " FROM (SELECT DISTINCT ON (l.at) l.* FROM outbox_internal.lane_start l WHERE l.route_id = $1 ORDER BY l.at) s"
+      " JOIN outbox.route r ON r.id = s.route_id WINDOW w AS (ORDER BY s.at) ORDER BY s.at DESC",
+      1,
+      {INT8OID},
+      nullptr};
+  // By an older version, which wrote down none of it.
+  static Statement most = {
+      "SELECT 1 + max(g.lane) FROM outbox_internal.progress g WHERE g.route_id = $1 AND g.at <= $2",
+      2,
+      {INT8OID, TIMESTAMPTZOID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(route_id), TimestampTzGetDatum(since)};
+  RunStatement(&read, values);
+  bool reached = true;
+  int64_t end = since;
+  *border = DT_NOBEGIN;
+  bool isnull = false;
+  for (uint64 row = 0; row < SPI_processed && !TIMESTAMP_IS_NOBEGIN(end); row++) {
+    if (DatumGetTimestampTz(ResultDatum(row, 0, &isnull)) != end) {
+      break;
+    }
+    if (reached && !DatumGetBool(ResultDatum(row, 2, &isnull))) {
+      reached = false;
+      *border = end;
+    }
+    Former& time = former->emplace_back();
+    time.until = end;
+    time.reached = reached;
+    time.lanes = DatumGetInt32(ResultDatum(row, 1, &isnull));
+    Datum after = ResultDatum(row, 3, &isnull);
+    time.after = isnull ? DT_NOBEGIN : DatumGetTimestampTz(after);
+    ReadPosition(row, 4, &time.start);
+    end = time.after;
+  }
+  if (TIMESTAMP_IS_NOBEGIN(end)) {
+    return;
+  }
+  *border = reached ? end : *border;
+  RunStatement(&most, values);
+  Datum lanes = ResultDatum(0, 0, &isnull);
+  if (!isnull) {
+    Former& time = former->emplace_back();
+    time.after = DT_NOBEGIN;
+    time.until = end;
+    time.lanes = DatumGetInt32(lanes);
+  }
+}
+
+bool BeganBeforeTheLog(const LaneId& lane) {
+  static Statement start = {
+      "SELECT l.done_to FROM outbox_internal.lane l WHERE l.route_id = $1 AND l.lane = $2"
+      " AND pg_snapshot_xmax(l.window_from) < $3",
+      3,
+      {INT8OID, INT4OID, XID8OID},
+      nullptr};
+  Datum of_lane[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane),
+                     FullTransactionIdGetDatum(FullTransactionIdFromU64(days::kAdoptedEnd))};
+  RunStatement(&start, of_lane);
+  if (SPI_processed == 0) {
+    return false;
+  }
+  bool isnull = false;
+  Datum done_to[] = {ResultDatum(0, 0, &isnull)};
+  if (isnull) {
+    return true;
+  }
+  static Statement earlier = {
+      "SELECT FROM outbox_internal.whole_log e WHERE e.created_at <= $1 LIMIT 1", 1, {TIMESTAMPTZOID}, nullptr};
+  RunStatement(&earlier, done_to);
+  return SPI_processed == 0;
+}
+
+int RewindsOfTheHour(const LaneId& lane) {
+  static Statement count = {
+      "SELECT count(*)::int4 FROM outbox_internal.progress g JOIN outbox_internal.lane l ON l.route_id = g.route_id "
+      "AND l.lane = g.lane"
+      " WHERE g.route_id = $1 AND g.lane = $2 AND g.side = 0 AND g.at > l.since AND g.at > (now() - '1 hour'::interval)"
+      " AND g.survived IS NOT NULL",
+      2,
+      {INT8OID, INT4OID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane)};
+  RunStatement(&count, values);
+  bool isnull = false;
+  return DatumGetInt32(ResultDatum(0, 0, &isnull));
+}
+
+bool AlteredSince(int64_t route_id, int64_t time) {
+  static Statement any = {
+      "SELECT FROM outbox.audit a JOIN outbox.route r ON r.name = a.route WHERE r.id = $1 AND a.at > $2"
+      " AND a.action = 'alter_route' LIMIT 1",
+      2,
+      {INT8OID, TIMESTAMPTZOID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(route_id), TimestampTzGetDatum(time)};
+  RunStatement(&any, values);
+  return SPI_processed > 0;
+}
+
+void MoveStart(int64_t route_id, int64_t since, const Position& position) {
+  static Statement move = {
+      "UPDATE outbox_internal.lane_start SET start_from = $3::pg_snapshot, start_to = $4::pg_snapshot, start_done_to = "
+      "$5"
+      " WHERE route_id = $1 AND at = $2 AND (start_from::text, start_to::text, start_done_to) IS DISTINCT FROM"
+      " ($3, $4, $5)",
+      5,
+      {INT8OID, TIMESTAMPTZOID, TEXTOID, TEXTOID, TIMESTAMPTZOID},
+      nullptr};
+  Arguments arguments;
+  arguments.Add(Int64GetDatum(route_id));
+  arguments.Add(TimestampTzGetDatum(since));
+  AddPosition(position, &arguments);
+  RunStatement(&move, arguments.values, arguments.nulls);
+}
+
+void NoteRepeats(const LaneId& lane) {
+  static Statement note = {
+      "UPDATE outbox_internal.lane l SET repeats_to = pg_current_snapshot() WHERE l.route_id = $1 AND l.lane = $2",
+      2,
+      {INT8OID, INT4OID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(lane.route_id), Int32GetDatum(lane.lane)};
+  RunStatement(&note, values);
+}
+
+}  // namespace outbox::log

@@ -1,0 +1,29 @@
+// Where the lanes of a route have begun and been before, by outbox_internal.lane_start and outbox_internal.progress
+// [P]. Plain code: may raise PostgreSQL errors.
+#pragma once
+
+#include "base/lane_id.h"
+#include "log/loss/finding.h"
+
+namespace outbox::log {
+
+// The times of earlier lanes of the route, newest first. *border: what is older is not sent again, because seek() put
+// the lanes somewhere else then, or it is not recorded what did; DT_NOBEGIN: there is no such border.
+void ReadFormer(int64_t route_id, int64_t since, std::vector<Former>* former, int64_t* border);
+
+// Whether adopt() put the lane before all that this log has: nothing older is its own. Reads the log only in that case,
+// since that locks every day table.
+bool BeganBeforeTheLog(const LaneId& lane);
+
+int RewindsOfTheHour(const LaneId& lane);
+
+// The route's topics may have had other names then.
+bool AlteredSince(int64_t route_id, int64_t time);
+
+// From now on the lane also answers for what earlier lanes delivered after `position`.
+void MoveStart(int64_t route_id, int64_t since, const Position& position);
+
+// From here on the lane passes over what is parked or was settled from there, as far as it has read before.
+void NoteRepeats(const LaneId& lane);
+
+}  // namespace outbox::log

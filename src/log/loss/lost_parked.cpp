@@ -1,0 +1,227 @@
+#include "log/loss/lost_parked.h"
+
+#include <algorithm>
+
+#include "base/fault_point.h"
+#include "days/with_day_table.h"
+#include "format/route_spec.h"
+#include "log/loss/rewind_plan.h"
+#include "log/progress/place_arguments.h"
+#include "log/window/row.h"
+#include "parked/erasures.h"
+#include "parked/nothing_parked.h"
+#include "pg/encoding.h"
+#include "pg/sql.h"
+
+namespace outbox::log {
+
+using namespace pg::sql;
+
+namespace {
+
+constexpr size_t kMostParked = 50'000;    // at a time
+constexpr size_t kParkedPortion = 2'000;  // in a transaction
+
+// Events as columns: at, id, created_at, replay and xid.
+struct ParkedColumns {
+  explicit ParkedColumns(size_t rows) : at(rows), id(rows), created_at(rows), replay(rows), xid(rows) {}
+  Column at, id, created_at, replay, xid;
+  TimestampTz first = DT_NOEND;
+  TimestampTz last = DT_NOBEGIN;
+
+  void Add(const LostParked& lost) {
+    const TimestampTz time = lost.created_at - kPgEpochMicros;
+    at.Add(TimestampTzGetDatum(lost.at));
+    id.Add(UuidDatum(lost.id));
+    created_at.Add(TimestampTzGetDatum(time));
+    replay.Add(Int64GetDatum(lost.replay));
+    xid.Add(FullTransactionIdGetDatum(FullTransactionIdFromU64(lost.xid)));
+    first = Min(first, time);
+    last = Max(last, time);
+  }
+};
+
+// Sends these again: those in `again` from outbox_internal.parked, with what the log has; those in `read`, which a lane
+// reads again, are only noted to be lost. What an operator has changed is not in the log. Returns how many.
+int64_t PutParkedBack(const LaneId& lane, int64_t at, const ParkedColumns& again, const ParkedColumns& read) {
+  static Statement put = {
+      "WITH k AS (SELECT o.*, EXISTS (SELECT FROM outbox.audit a WHERE a.event_id = o.id AND a.action = 'retry'"
+      " AND a.detail -> 'edited' ->> 'topic' IS NOT NULL) AS moved FROM ROWS FROM (unnest($3), unnest($4)) x(at, id)"
+      " JOIN outbox_internal.outcome o ON o.id = x.id AND o.at = x.at AND o.route_id = $1 AND NOT EXISTS (SELECT FROM "
+      "outbox.audit a"
+      " WHERE a.event_id = o.id AND a.action = 'retry' AND (a.detail -> 'edited') ?| '{payload,headers}')),"
+      " put AS (INSERT INTO outbox_internal.parked AS p (route_id, lane, created_at, id, replay, state, order_key, "
+      "due_at,"
+      " aggregate_type, aggregate_id, event_type, payload, content_type, headers, own_topic, topic, error_class,"
+      " error_code, error_message, failed_at, xid) SELECT $1, $2, l.created_at, l.id, k.replay, 'retrying', "
+      "k.order_key,"
+      " now(), l.aggregate_type, l.aggregate_id, l.event_type, l.payload, l.content_type, CASE WHEN k.replay = 0"
+      " THEN l.headers ELSE coalesce(l.headers, '{}') || jsonb_build_object('outbox-replay', k.replay::text) END,"
+      " CASE WHEN k.moved THEN k.topic ELSE l.topic END, k.topic, 'destination', 'LOST_WRITES',"
+      " 'it was delivered, and the destination has lost it', clock_timestamp(), l.xid"
+      " FROM k JOIN outbox_internal.whole_log l ON l.created_at = k.created_at AND l.id = k.id"
+      " WHERE l.created_at BETWEEN $6 AND $7 AND l.xid = ANY ($5)"
+      " AND NOT outbox_internal.forgotten(l.payload, l.headers, l.content_type) ON CONFLICT (route_id, created_at, id, "
+      "replay)"
+      " DO UPDATE SET xid = excluded.xid RETURNING p.created_at, p.id, p.replay, p.topic)"
+      " INSERT INTO outbox_internal.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic)"
+      " SELECT $10, $1, q.created_at, q.id, q.replay, 'lost', 0, q.topic FROM put q"
+      " UNION ALL SELECT $10, $1, o.created_at, o.id, o.replay, 'lost', 0, o.topic"
+      " FROM ROWS FROM (unnest($8), unnest($9)) x(at, id) JOIN outbox_internal.outcome o ON o.id = x.id AND o.at = x.at"
+      " AND o.route_id = $1",
+      10,
+      {INT8OID, INT4OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, XID8ARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
+       TIMESTAMPTZARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID},
+      nullptr};
+  Arguments arguments;
+  arguments.Add(Int64GetDatum(lane.route_id));
+  arguments.Add(Int32GetDatum(lane.lane));
+  arguments.Add(again.at.Array(TIMESTAMPTZOID));
+  arguments.Add(again.id.Array(UUIDOID));
+  arguments.Add(again.xid.Array(XID8OID));
+  arguments.Add(TimestampTzGetDatum(again.first));
+  arguments.Add(TimestampTzGetDatum(again.last));
+  arguments.Add(read.at.Array(TIMESTAMPTZOID));
+  arguments.Add(read.id.Array(UUIDOID));
+  arguments.AddTime(at);
+  RunStatement(&put, arguments.values);
+  const auto done = static_cast<int64_t>(SPI_processed);
+  parked::NothingParked::ForgetAll();
+  return done;
+}
+
+}  // namespace
+
+void FindLostParked(const Asked& asked, const Stretch& own, Finding* finding) {
+  static Statement find = {
+      "SELECT o.at, o.created_at, o.id, o.replay, coalesce(o.xid, '0'), o.topic, o.at > $4,"
+      " array_to_string(o.acknowledged, '-'), array_to_string(s.bound, '-') FROM outbox_internal.server_runs($3) h"
+      " CROSS JOIN LATERAL outbox_internal.survived(h.run, $5, 9223372036854775807) s"
+      " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, $5) k CROSS JOIN LATERAL"
+      " (SELECT o.* FROM outbox_internal.latest_outcome o WHERE o.run = h.run"
+      " AND o.acknowledged > s.bound AND (o.acknowledged > k.bound) IS NOT TRUE AND o.route_id = $1"
+      " AND (o.lane = $2 OR o.at <= $4) AND o.outcome = 'delivered') o WHERE s.bound IS NOT NULL LIMIT $6",
+      6,
+      {INT8OID, INT4OID, TEXTOID, TIMESTAMPTZOID, INT8OID, INT8OID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(asked.route_id), Int32GetDatum(own.lane),
+                    ForeignText(asked.server_run), TimestampTzGetDatum(own.after),
+                    Int64GetDatum(asked.looked),   Int64GetDatum(static_cast<int64>(kMostParked))};
+  finding->parked.events.clear();
+  RunStatement(&find, values);
+  finding->parked.more = SPI_processed == kMostParked;
+  finding->parked.events.reserve(SPI_processed);
+  for (uint64 row = 0; row < SPI_processed; row++) {
+    bool isnull = false;
+    LostParked& lost = finding->parked.events.emplace_back();
+    lost.at = ResultTime(row, 0);
+    lost.created_at = ResultTime(row, 1) + kPgEpochMicros;
+    memcpy(lost.id.data(), DatumGetUUIDP(ResultDatum(row, 2, &isnull))->data, lost.id.size());
+    lost.replay = ResultInt64(row, 3);
+    lost.xid = U64FromFullTransactionId(DatumGetFullTransactionId(ResultDatum(row, 4, &isnull)));
+    lost.topic = pg::Utf8(ResultText(row, 5));
+    lost.known_lane = ResultBool(row, 6);
+  }
+  if (SPI_processed > 0 && !finding->loss.any) {
+    finding->loss.any = true;
+    Assign(0, 5, &finding->loss.stream);
+    Assign(0, 7, &finding->loss.acknowledged);
+    Assign(0, 8, &finding->loss.survived);
+  }
+}
+
+void KeepOwnParked(const LaneId& lane, Finding* finding) {
+  static Statement keys = {
+      "SELECT k.n, convert_to(l.aggregate_id, 'UTF8'), r.lanes FROM outbox.route r CROSS JOIN ROWS FROM (unnest($2),"
+      " unnest($3)) WITH ORDINALITY k(created_at, id, n) LEFT JOIN outbox_internal.whole_log l ON l.created_at = "
+      "k.created_at"
+      " AND l.id = k.id AND l.created_at BETWEEN $5 AND $6 AND l.xid = ANY ($4) WHERE r.id = $1 ORDER BY k.n",
+      6,
+      {INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, XID8ARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
+      nullptr};
+  ParkedColumns columns(finding->parked.events.size());
+  for (const LostParked& lost : finding->parked.events) {
+    if (!lost.known_lane) {
+      columns.Add(lost);
+    }
+  }
+  if (columns.id.count == 0) {
+    return;
+  }
+  Datum values[] = {Int64GetDatum(lane.route_id),       columns.created_at.Array(TIMESTAMPTZOID),
+                    columns.id.Array(UUIDOID),          columns.xid.Array(XID8OID),
+                    TimestampTzGetDatum(columns.first), TimestampTzGetDatum(columns.last)};
+  RunStatement(&keys, values);
+  uint64 row = 0;
+  std::erase_if(finding->parked.events, [&](const LostParked& lost) {
+    if (lost.known_lane || row >= SPI_processed) {
+      return false;
+    }
+    bool isnull = false;
+    Datum key = ResultDatum(row, 1, &isnull);
+    const auto lanes = static_cast<uint32>(ResultInt32(row++, 2));
+    std::string_view aggregate_id;
+    if (!isnull) {
+      bytea* bytes = DatumGetByteaPP(key);
+      aggregate_id = {VARDATA_ANY(bytes), static_cast<size_t>(VARSIZE_ANY_EXHDR(bytes))};
+    }
+    return static_cast<int32>(format::LaneOf(aggregate_id, lost.id, lanes)) != lane.lane;
+  });
+}
+
+Status SendParkedAgain(const Asked& asked, const LaneId& lane, const parked::ParkedOwner& me, const Stretch& own,
+                       const Position& position, Finding* finding) {
+  int64_t of_round = 0;
+  for (size_t first = 0; first < finding->parked.events.size();) {
+    const size_t last = std::min(finding->parked.events.size(), first + kParkedPortion);
+    int64_t done = 0;
+    bool owner = true;
+    Status status = days::TryWithDayTable(days::DayTableKind::kOutcome, [&](int64 at) {
+      OUTBOX_FAULT_THROW("rewind.parked.before");
+      parked::BeginCopy();
+      done = 0;
+      owner = parked::LockLane(me, own.after);
+      if (!owner) {
+        return;
+      }
+      ParkedColumns again(last - first);
+      ParkedColumns read(last - first);
+      for (size_t i = first; i < last; i++) {
+        const LostParked& lost = finding->parked.events[i];
+        if (lost.at <= finding->beyond.border) {
+          continue;  // seek() has put the lanes somewhere else since
+        }
+        const bool reads =
+            lost.replay == 0 && lost.xid != 0 && !ReaderOf(lost, position, *finding).Covers(lost.xid, lost.created_at);
+        (reads ? read : again).Add(lost);
+      }
+      done = again.id.count + read.id.count == 0 ? 0 : PutParkedBack(lane, at, again, read);
+      OUTBOX_FAULT_THROW("rewind.parked.uncommitted");
+    });
+    OUTBOX_FAULT_POINT("rewind.parked.after");
+    status = std::move(status).OfOwner(owner);
+    if (!status.ok()) {
+      return status;
+    }
+    finding->parked.again += done;
+    of_round += done;
+    finding->parked.missing += static_cast<int64_t>(last - first) - done;
+    first = last;
+    if (first == finding->parked.events.size() && finding->parked.more && of_round > 0) {
+      // What is put back is not found again; what the log has no more is, and is counted in the last round.
+      first = 0;
+      of_round = 0;
+      finding->parked.missing = 0;
+      status = TryInTransaction([&] {
+        FindLostParked(asked, own, finding);
+        KeepOwnParked(lane, finding);
+      });
+      if (!status.ok()) {
+        return status;
+      }
+    }
+  }
+  return Status();
+}
+
+}  // namespace outbox::log

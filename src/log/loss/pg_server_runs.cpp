@@ -1,0 +1,310 @@
+#include "log/loss/pg_server_runs.h"
+
+#include <algorithm>
+
+#include "log/progress/place_arguments.h"
+#include "log/window/row.h"
+#include "pg/encoding.h"
+#include "pg/sql.h"
+#include "sink/places.h"
+
+namespace outbox::log {
+
+using namespace pg::sql;
+
+namespace {
+
+// The newest rows of each lane under each run: a minute of a busy lane, days of a quiet one. Each answer has two whole
+// entries of the stream, hence no more of them than tell how far the server's memory goes.
+#define NEWEST_ROWS "200"
+#define MOST_STREAMS "100"
+#define MOST_PERIODS "64"    // about one moment; others of it tell the same
+constexpr int kPoints = 48;  // of one question between two moments
+
+// The relations are schema/29_server_runs.sql's. outbox_internal.other_periods($1) and, of parked events,
+// outbox_internal.server_runs($1): what other runs than $1 at its address acknowledged, also to lanes that write
+// elsewhere by now, or have been dropped.
+
+// The run is the one that was met last at its address.
+bool IsRecorded(std::string_view server_run) {
+  static Statement look = {
+      "SELECT EXISTS (SELECT FROM outbox_internal.newest_run($1) m WHERE m.run = $1)", 1, {TEXTOID}, nullptr};
+  Datum values[] = {ForeignText(server_run)};
+  RunStatement(&look, values);
+  bool isnull = false;
+  return DatumGetBool(ResultDatum(0, 0, &isnull));
+}
+
+// From rows of (at, acknowledged, stream).
+void AddSamples(std::vector<PgServerRuns::Sample>* samples) {
+  for (uint64 row = 0; row < SPI_processed; row++) {
+    bool isnull = false;
+    PgServerRuns::Sample& sample = samples->emplace_back();
+    sample.at = DatumGetTimestampTz(ResultDatum(row, 0, &isnull));
+    sample.acknowledged.assign(ResultText(row, 1));
+    sample.stream = pg::Utf8(ResultText(row, 2));
+  }
+}
+
+// Each with the highest id that was acknowledged there: one lane may save an older one after another lane a younger
+// one.
+void ReadNewest(std::string_view server_run, std::vector<sink::AskedStream>* streams) {
+  static Statement newest = {
+      "SELECT e.key, (array_agg(e.value ->> 1 ORDER BY string_to_array(e.value ->> 1, '-')::numeric[] DESC))[1]"
+      " FROM outbox_internal.other_periods($1) h CROSS JOIN LATERAL (SELECT g.at, g.places FROM"
+      " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g ORDER BY g.at DESC "
+      "LIMIT " NEWEST_ROWS
+      ") g CROSS JOIN LATERAL jsonb_each(g.places) e"
+      " WHERE (e.value ->> 1) ~ '^[0-9]+-[0-9]+$'"
+      " GROUP BY e.key ORDER BY max(g.at) DESC LIMIT " MOST_STREAMS,
+      1,
+      {TEXTOID},
+      nullptr};
+  Datum values[] = {ForeignText(server_run)};
+  RunStatement(&newest, values);
+  for (uint64 row = 0; row < SPI_processed; row++) {
+    streams->push_back({std::string(pg::Utf8(ResultText(row, 0))), ResultText(row, 1)});
+  }
+}
+
+// The streams that parked events went to last, as samples.
+void ReadNewestParked(std::string_view server_run, std::vector<PgServerRuns::Sample>* samples) {
+  static Statement newest = {
+      "SELECT max(n.at), array_to_string(max(n.acknowledged), '-'), n.topic FROM outbox_internal.server_runs($1) h"
+      " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox_internal.outcome o WHERE o.run = h.run"
+      " AND o.acknowledged IS NOT NULL ORDER BY o.acknowledged DESC LIMIT " NEWEST_ROWS
+      ") n WHERE h.run <> $1 GROUP BY n.topic ORDER BY max(n.acknowledged) DESC LIMIT " MOST_STREAMS,
+      1,
+      {TEXTOID},
+      nullptr};
+  Datum values[] = {ForeignText(server_run)};
+  RunStatement(&newest, values);
+  AddSamples(samples);
+}
+
+// The parked event that was acknowledged last before each of these moments, about: by the server's clock.
+void ReadParkedSamples(std::string_view server_run, std::span<const int64> points,
+                       std::vector<PgServerRuns::Sample>* samples) {
+  static Statement at_points = {
+      "SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), n.topic FROM unnest($2) p(time)"
+      " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox_internal.server_runs($1) h"
+      " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox_internal.outcome o WHERE o.run = h.run"
+      " AND o.acknowledged <= ARRAY[p.time, 9223372036854775807] ORDER BY o.acknowledged DESC LIMIT 1) o"
+      " WHERE h.run <> $1 ORDER BY o.acknowledged DESC LIMIT 1) n",
+      2,
+      {TEXTOID, INT8ARRAYOID},
+      nullptr};
+  Column times(points.size());
+  for (int64 point : points) {
+    times.Add(Int64GetDatum((point + kPgEpochMicros) / 1000));
+  }
+  Datum values[] = {ForeignText(server_run), times.Array(INT8OID)};
+  RunStatement(&at_points, values);
+  AddSamples(samples);
+}
+
+// The newest and the oldest moment at which it was noted what was acknowledged; false: there is none.
+bool ReadBounds(std::string_view server_run, int64* newest, int64* oldest) {
+  static Statement bounds = {
+      "SELECT max(b.newest), min(b.oldest) FROM (SELECT n.at AS newest, o.at AS oldest"
+      " FROM outbox_internal.other_periods($1) h"
+      " CROSS JOIN LATERAL (SELECT g.at FROM outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, "
+      "h.upto) g"
+      " WHERE g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 1) n"
+      " CROSS JOIN LATERAL (SELECT g.at FROM outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, "
+      "h.upto) g"
+      " WHERE g.acknowledged IS NOT NULL ORDER BY g.at LIMIT 1) o"
+      " UNION ALL SELECT n.at, o.at FROM outbox_internal.server_runs($1) h"
+      " CROSS JOIN LATERAL (SELECT o.at FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT "
+      "NULL"
+      " ORDER BY o.acknowledged DESC LIMIT 1) n"
+      " CROSS JOIN LATERAL (SELECT o.at FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT "
+      "NULL"
+      " ORDER BY o.acknowledged LIMIT 1) o WHERE h.run <> $1) b",
+      1,
+      {TEXTOID},
+      nullptr};
+  Datum values[] = {ForeignText(server_run)};
+  RunStatement(&bounds, values);
+  bool none = SPI_processed == 0;
+  if (!none) {
+    *newest = DatumGetTimestampTz(ResultDatum(0, 0, &none));
+  }
+  if (!none) {
+    *oldest = DatumGetTimestampTz(ResultDatum(0, 1, &none));
+  }
+  return !none;
+}
+
+// What was acknowledged last before each of these moments, to any lane.
+void ReadSamples(std::string_view server_run, std::span<const int64> points,
+                 std::vector<PgServerRuns::Sample>* samples) {
+  static Statement at_points = {
+      "WITH here AS MATERIALIZED (SELECT * FROM outbox_internal.other_periods($1))"
+      " SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), e.key"
+      " FROM unnest($2::timestamptz[]) p(point) CROSS JOIN LATERAL"
+      " (SELECT g.at, g.acknowledged, g.places FROM (SELECT * FROM here h WHERE h.after < p.point"
+      " ORDER BY least(h.upto, p.point) DESC LIMIT " MOST_PERIODS
+      ") h CROSS JOIN LATERAL (SELECT g.at, g.acknowledged, g.places FROM"
+      " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
+      " WHERE g.at <= p.point AND g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 1) g"
+      " ORDER BY g.at DESC LIMIT 1) n"
+      " CROSS JOIN LATERAL jsonb_each(n.places) e WHERE (e.value ->> 1)"
+      " = array_to_string(n.acknowledged, '-')",
+      2,
+      {TEXTOID, TIMESTAMPTZARRAYOID},
+      nullptr};
+  Column moments(points.size());
+  for (int64 point : points) {
+    moments.Add(TimestampTzGetDatum(point));
+  }
+  Datum values[] = {ForeignText(server_run), moments.Array(TIMESTAMPTZOID)};
+  RunStatement(&at_points, values);
+  AddSamples(samples);
+}
+
+// Between which moments the server's memory ends, as far as the samples tell; returns false if that is known well
+// enough, or nothing is known.
+bool FindGap(const std::vector<PgServerRuns::Sample>& samples, std::string_view survived, int64* there, int64* gone) {
+  *there = PG_INT64_MIN;
+  *gone = PG_INT64_MAX;
+  for (const PgServerRuns::Sample& sample : samples) {
+    if (!sink::PlaceBefore(survived, sample.acknowledged)) {
+      *there = std::max(*there, sample.at);
+    }
+  }
+  for (const PgServerRuns::Sample& sample : samples) {
+    if (sample.at > *there) {
+      *gone = std::min(*gone, sample.at);
+    }
+  }
+  return *there != PG_INT64_MIN && *gone != PG_INT64_MAX && *gone - *there > USECS_PER_SEC;
+}
+
+// A stream is asked about by the highest id that is known: whether that is there tells of all before.
+void AskAbout(const PgServerRuns::Sample& sample, std::span<const sink::StreamEnd> ends,
+              std::vector<sink::AskedStream>* streams) {
+  const auto known = [&](const sink::StreamEnd& end) {
+    return end.stream == sample.stream && !sink::PlaceBefore(end.acknowledged, sample.acknowledged);
+  };
+  if (std::any_of(ends.begin(), ends.end(), known)) {
+    return;
+  }
+  const auto asked = std::find_if(streams->begin(), streams->end(),
+                                  [&](const sink::AskedStream& one) { return one.stream == sample.stream; });
+  if (asked == streams->end()) {
+    streams->push_back({sample.stream, sample.acknowledged});
+  } else if (sink::PlaceBefore(asked->acknowledged, sample.acknowledged)) {
+    asked->acknowledged = sample.acknowledged;
+  }
+}
+
+}  // namespace
+
+Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink::StreamEnd> ends,
+                             std::vector<sink::AskedStream>* streams) {
+  streams->clear();
+  if (ends.empty()) {
+    samples_.clear();
+  }
+  int64 points[kPoints];
+  size_t count = 0;
+  std::vector<Sample> found;
+  int64 there = 0;
+  int64 gone = 0;
+  if (!ends.empty()) {
+    if (!FindGap(samples_, sink::Survived(ends), &there, &gone)) {
+      return Status();
+    }
+    for (int i = 1; i < kPoints; i++) {
+      points[count++] = there + (gone - there) / kPoints * i;
+    }
+  }
+  Status status = TryInTransaction([&] {
+    if (ends.empty()) {
+      if (IsRecorded(server_run)) {
+        return;
+      }
+      ReadNewest(server_run, streams);
+      ReadNewestParked(server_run, &found);
+      if (!ReadBounds(server_run, &gone, &there)) {
+        return;
+      }
+      points[count++] = gone;
+      for (int64 back = USECS_PER_SEC; count < kPoints - 1 && gone - back > there; back *= 2) {
+        points[count++] = gone - back;
+      }
+      points[count++] = there;
+    }
+    ReadSamples(server_run, {points, count}, &found);
+    ReadParkedSamples(server_run, {points, count}, &found);
+  });
+  if (!status.ok()) {
+    return status;
+  }
+  for (Sample& sample : found) {
+    AskAbout(sample, ends, streams);
+    samples_.push_back(std::move(sample));
+  }
+  return status;
+}
+
+// What an earlier check has shown to be lost is no news; what routes delivered that were dropped since is not sent
+// again (drop_route() says so).
+Status PgServerRuns::Lost(const std::string& server_run, std::span<const sink::StreamEnd> ends, bool* lost) {
+  *lost = false;
+  return TryInTransaction([&] {
+    Datum survived = 0;
+    if (!StreamIdDatum(sink::Survived(ends), &survived)) {
+      return;  // it tells nothing, so nothing is lost
+    }
+    if (IsRecorded(server_run)) {
+      return;
+    }
+    static Statement any = {
+        "SELECT FROM outbox_internal.other_periods($1) h CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, "
+        "9223372036854775807) s"
+        " CROSS JOIN LATERAL (SELECT g.acknowledged FROM"
+        " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
+        " WHERE g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
+        " WHERE g.acknowledged > $2 AND (s.bound IS NULL OR g.acknowledged <= s.bound)"
+        " AND EXISTS (SELECT FROM outbox.route r WHERE r.id = h.route_id)"
+        " UNION ALL SELECT FROM outbox_internal.server_runs($1) h"
+        " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, 9223372036854775807) s"
+        " CROSS JOIN LATERAL (SELECT FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged > $2"
+        " AND (s.bound IS NULL OR o.acknowledged <= s.bound) LIMIT 1) o WHERE h.run <> $1 LIMIT 1",
+        2,
+        {TEXTOID, INT8ARRAYOID},
+        nullptr};
+    Datum values[] = {ForeignText(server_run), survived};
+    RunStatement(&any, values);
+    *lost = SPI_processed > 0;
+  });
+}
+
+Status PgServerRuns::Record(const std::string& server_run, std::span<const sink::StreamEnd> ends) {
+  return TryInTransaction([&] {
+    static Statement sweep = {
+        "DELETE FROM outbox_internal.server_run m WHERE m.met_at < (now() - '90 days'::interval)", 0, {}, nullptr};
+    // A row that another worker has just written has the same number and stays; one written before another run was met
+    // is renewed.
+    static Statement put = {
+        "INSERT INTO outbox_internal.server_run AS k (server, run, survived, number)"
+        " SELECT $1, $2, array_to_string($3, '-'), 1 + coalesce(max(m.number), 0) FROM outbox_internal.server_run m"
+        " ON CONFLICT (run) DO UPDATE SET server = excluded.server, survived = excluded.survived,"
+        " number = excluded.number, met_at = excluded.met_at WHERE EXISTS (SELECT"
+        " FROM outbox_internal.newest_run($2) m WHERE m.number > k.number)",
+        3,
+        {TEXTOID, TEXTOID, INT8ARRAYOID},
+        nullptr};
+    Arguments arguments;
+    arguments.Add(ServerText(server_));
+    arguments.Add(ForeignText(server_run));
+    Datum survived = 0;
+    !ends.empty() && StreamIdDatum(sink::Survived(ends), &survived) ? arguments.Add(survived) : arguments.AddNull();
+    RunStatement(&sweep, nullptr);
+    RunStatement(&put, arguments.values, arguments.nulls);
+  });
+}
+
+}  // namespace outbox::log

@@ -1,0 +1,163 @@
+#include "log/window/blank.h"
+
+#include "days/day_table.h"
+#include "pg/wait.h"
+
+extern "C" {
+#include "access/detoast.h"
+#include "access/genam.h"
+#include "access/generic_xlog.h"
+#include "access/htup_details.h"
+#include "access/toast_internals.h"
+#include "storage/bufmgr.h"
+#include "utils/fmgroids.h"
+#include "utils/jsonb.h"
+#include "utils/snapmgr.h"
+}
+
+namespace outbox::log {
+
+namespace {
+
+constexpr int kIdAt = 8;  // behind created_at, see row.cpp
+constexpr int kPatienceMs = 30 * 1000;
+
+bool Empty(const char* stored) {
+  auto* value = reinterpret_cast<const struct varlena*>(stored);
+  return !VARATT_IS_EXTERNAL(value) && VARSIZE_ANY_EXHDR(value) == 0;
+}
+
+// Returns the page pinned, and pinned by no other process.
+Buffer LockForBlanking(Relation relation, BlockNumber block) {
+  uint32 wait_event = pg::WaitEventFor("OutboxForget");
+  Buffer buffer = ReadBuffer(relation, block);
+  for (int waited = 0; !ConditionalLockBufferForCleanup(buffer); waited += 10) {
+    if (waited >= kPatienceMs) {
+      ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
+                      errmsg("could not erase events of \"%s\"", RelationGetRelationName(relation)),
+                      errdetail("A session is reading the page all the time, with a cursor perhaps."),
+                      errhint("Call outbox.forget() again when it has ended: what is erased stays so.")));
+    }
+    pg::WaitForLatch(10, wait_event);
+    CHECK_FOR_INTERRUPTS();
+  }
+  return buffer;
+}
+
+HeapTupleHeader TupleAt(Page page, OffsetNumber offset, uint32* size) {
+  if (offset > PageGetMaxOffsetNumber(page) || !ItemIdIsNormal(PageGetItemId(page, offset))) {
+    return nullptr;
+  }
+  *size = ItemIdGetLength(PageGetItemId(page, offset));
+  return reinterpret_cast<HeapTupleHeader>(PageGetItem(page, PageGetItemId(page, offset)));
+}
+
+// The chunks of a value that no row points to any more become zeros; they go with the day.
+void BlankToast(const struct varlena* pointer) {
+  struct varatt_external value;
+  VARATT_EXTERNAL_GET_POINTER(value, pointer);
+  Relation toast = table_open(value.va_toastrelid, RowExclusiveLock);
+  TupleDesc desc = RelationGetDescr(toast);
+  Relation* indexes = nullptr;
+  int count = 0;
+  int valid = toast_open_indexes(toast, RowExclusiveLock, &indexes, &count);
+  ScanKeyData key;
+  ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(value.va_valueid));
+  SnapshotData snapshot;
+  InitDirtySnapshot(snapshot);
+  SysScanDesc scan = systable_beginscan_ordered(toast, indexes[valid], &snapshot, 1, &key);
+  List* places = NIL;
+  HeapTuple chunk = nullptr;
+  while ((chunk = systable_getnext_ordered(scan, ForwardScanDirection)) != nullptr) {
+    ItemPointer place = static_cast<ItemPointer>(palloc(sizeof(ItemPointerData)));
+    *place = chunk->t_self;
+    places = lappend(places, place);
+  }
+  systable_endscan_ordered(scan);
+  ListCell* cell;
+  foreach (cell, places) {
+    auto* place = static_cast<ItemPointer>(lfirst(cell));
+    Buffer buffer = LockForBlanking(toast, ItemPointerGetBlockNumber(place));
+    GenericXLogState* log = GenericXLogStart(toast);
+    Page page = GenericXLogRegisterBuffer(log, buffer, 0);
+    HeapTupleData tuple;
+    tuple.t_data = TupleAt(page, ItemPointerGetOffsetNumber(place), &tuple.t_len);
+    tuple.t_tableOid = RelationGetRelid(toast);
+    tuple.t_self = *place;
+    if (tuple.t_data != nullptr) {
+      bool null = true;
+      auto* data = reinterpret_cast<struct varlena*>(DatumGetPointer(fastgetattr(&tuple, 3, desc, &null)));
+      memset(VARDATA_ANY(data), 0, VARSIZE_ANY_EXHDR(data));
+    }
+    GenericXLogFinish(log);
+    UnlockReleaseBuffer(buffer);
+  }
+  toast_close_indexes(indexes, count, NoLock);
+  table_close(toast, NoLock);
+}
+
+}  // namespace
+
+bool RowForgotten(const RowView& row) {
+  if (row.value[kPayload] != nullptr) {
+    return Empty(row.value[kPayload]) && (row.value[kContentType] == nullptr || Empty(row.value[kContentType]));
+  }
+  // A tombstone with an object of headers that has no member: emit() makes NULL of it.
+  auto* headers = reinterpret_cast<const struct varlena*>(row.value[kHeaders]);
+  return headers != nullptr && !VARATT_IS_EXTERNAL(headers) && VARSIZE_ANY_EXHDR(headers) == sizeof(uint32);
+}
+
+bool BlankRow(Relation day_table, BlockNumber block, OffsetNumber offset, const Uuid& id) {
+  Buffer buffer = LockForBlanking(day_table, block);
+  GenericXLogState* log = GenericXLogStart(day_table);
+  Page page = GenericXLogRegisterBuffer(log, buffer, 0);
+  HeapTupleData old;
+  old.t_data = TupleAt(page, offset, &old.t_len);
+  old.t_tableOid = RelationGetRelid(day_table);
+  ItemPointerSet(&old.t_self, block, offset);
+  if (old.t_data == nullptr || HeapTupleHeaderGetNatts(old.t_data) < kLogColumns ||
+      memcmp(reinterpret_cast<char*>(old.t_data) + old.t_data->t_hoff + kIdAt, id.data(), id.size()) != 0) {
+    GenericXLogAbort(log);
+    UnlockReleaseBuffer(buffer);
+    return false;
+  }
+  const int columns = HeapTupleHeaderGetNatts(old.t_data);
+  TupleDesc desc = days::FirstColumns(RelationGetDescr(day_table), columns);
+  auto* values = static_cast<Datum*>(palloc(columns * sizeof(Datum)));
+  auto* nulls = static_cast<bool*>(palloc(columns * sizeof(bool)));
+  heap_deform_tuple(&old, desc, values, nulls);
+  List* toasted = NIL;
+  for (int column : {kPayload, kHeaders}) {
+    auto* value = reinterpret_cast<struct varlena*>(DatumGetPointer(values[column]));
+    if (!nulls[column] && VARATT_IS_EXTERNAL_ONDISK(value)) {
+      char* pointer = static_cast<char*>(palloc(VARSIZE_EXTERNAL(value)));
+      memcpy(pointer, value, VARSIZE_EXTERNAL(value));
+      toasted = lappend(toasted, pointer);
+    }
+  }
+  // Whatever is not NULL stays so, and nothing gets longer: the row fits where it was, with the same null bitmap.
+  values[kPayload] = PointerGetDatum(cstring_to_text(""));
+  values[kContentType] = PointerGetDatum(cstring_to_text(""));
+  values[kHeaders] = DirectFunctionCall1(jsonb_in, CStringGetDatum("{}"));
+  HeapTuple fresh = heap_form_tuple(desc, values, nulls);
+  const uint32 head = old.t_data->t_hoff;
+  if (fresh->t_data->t_hoff != head || fresh->t_len > old.t_len) {
+    GenericXLogAbort(log);
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
+                    errmsg("an erased row of \"%s\" does not fit into its place", RelationGetRelationName(day_table))));
+  }
+  char* data = reinterpret_cast<char*>(old.t_data);
+  memcpy(data + head, reinterpret_cast<char*>(fresh->t_data) + head, fresh->t_len - head);
+  memset(data + fresh->t_len, 0, old.t_len - fresh->t_len);
+  old.t_data->t_infomask = static_cast<uint16>((old.t_data->t_infomask & ~HEAP_HASEXTERNAL) |
+                                               (fresh->t_data->t_infomask & HEAP_HASEXTERNAL));
+  GenericXLogFinish(log);
+  UnlockReleaseBuffer(buffer);
+  ListCell* cell;
+  foreach (cell, toasted) {
+    BlankToast(static_cast<struct varlena*>(lfirst(cell)));
+  }
+  return true;
+}
+
+}  // namespace outbox::log
