@@ -19,7 +19,7 @@ sql(q{
 	CREATE TABLE parts_one (note text, id int, half text GENERATED ALWAYS AS (lower(note)) VIRTUAL);
 	ALTER TABLE parts ATTACH PARTITION parts_one FOR VALUES FROM (0) TO (10);
 	CREATE TRIGGER a_part AFTER INSERT ON parts FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('part', 'id')});
-my $all = q{SELECT string_agg(event_type || ' ' || aggregate_id || ' ' || convert_from(payload, 'UTF8'), E'\n' ORDER BY seq) FROM outbox_internal.log};
+my $all = q{SELECT string_agg(event_type || ' ' || aggregate_id || ' ' || convert_from(payload, 'UTF8'), E'\n' ORDER BY created_at) FROM outbox_internal.log};
 sub emits { my ($statement) = @_; my $before = sql($all); sql($statement); my $after = sql($all); return substr($after, length $before) =~ s/^\n//r }
 is(emits(q{INSERT INTO line VALUES (1, 2.50, 3, 'n')}), q{line.created L1 {"id":1,"price":2.50,"amount":3,"note":"n","total":7.50,"kept":3.50,"code":"L1","nothing":null,"doubled":6}}, 'inserted');
 is(emits(q{UPDATE line SET amount = 4}), q{line.updated L1 {"id":1,"price":2.50,"amount":4,"note":"n","total":10.00,"kept":3.50,"code":"L1","nothing":null,"doubled":8}}, 'updated');
