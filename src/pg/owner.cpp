@@ -19,7 +19,8 @@ Oid OwnerOf(Oid table) {
 CallerRights BecomeOwner(Oid owner, std::span<const PinnedSetting> settings) {
   CallerRights caller = {};
   GetUserIdAndSecContext(&caller.user, &caller.security_context);
-  SetUserIdAndSecContext(owner, caller.security_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
+  SetUserIdAndSecContext(
+      owner, caller.security_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION | kOwnStatement);
   caller.guc_level = settings.empty() ? 0 : Pin(settings);
   return caller;
 }

@@ -14,6 +14,12 @@
 
 namespace outbox::pg {
 
+// The mark of what outbox does itself, for InOwnStatement(): a bit of the security context that PostgreSQL does not
+// use, so that it comes and goes with it: with the owner's rights, at the abort of a savepoint, into parallel workers
+// and into the queries of foreign keys. (SECURITY_RESTRICTED_OPERATION would say less: a person's function in a
+// materialized view is in one, too.)
+inline constexpr int kOwnStatement = 1 << 24;
+
 // Raises an error where there is no such table.
 Oid OwnerOf(Oid table);
 

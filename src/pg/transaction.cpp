@@ -1,6 +1,7 @@
 #include "pg/transaction.h"
 
 #include "base/monotonic.h"
+#include "pg/owner.h"
 
 extern "C" {
 #include "catalog/namespace.h"
@@ -46,7 +47,10 @@ void NoteFailure(int sqlstate) {
 }
 
 bool InOwnStatement() {
-  return InSecurityRestrictedOperation();
+  Oid user = InvalidOid;
+  int security_context = 0;
+  GetUserIdAndSecContext(&user, &security_context);
+  return (security_context & kOwnStatement) != 0;
 }
 
 void SetTransactionRole(Oid role) {
@@ -102,7 +106,7 @@ void BeginTransaction() {
   StartTransactionCommand();
   GetUserIdAndSecContext(&connected_role, &connected_context);
   if (transaction_role != InvalidOid) {
-    SetUserIdAndSecContext(transaction_role, connected_context | SECURITY_RESTRICTED_OPERATION);
+    SetUserIdAndSecContext(transaction_role, connected_context | SECURITY_RESTRICTED_OPERATION | kOwnStatement);
   }
   if (SPI_connect() != SPI_OK_CONNECT) {
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));

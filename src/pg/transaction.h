@@ -21,7 +21,8 @@ void RequirePinnedSearchPath();
 void SetTransactionRole(Oid role);
 
 // Is what runs here done by outbox itself: by a worker, by one of its SQL functions, by the making of a day table? All
-// of them run in a security-restricted operation, which an error ends by itself; a person's commands do not. Plain.
+// of them act as its owner, with a mark that an error takes away by itself (kOwnStatement); a person's commands have
+// none, wherever they are called. Plain.
 bool InOwnStatement();
 
 // From now on no lock is waited for longer than 20 ms (PostgreSQL's lock_timeout, so the process needs a SIGINT handler

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "admin/common/query.h"
+#include "admin/guard/cascade.h"
 #include "admin/guard/loss.h"
 #include "admin/guard/statement_notes.h"
 #include "pg/entry.h"
@@ -193,8 +194,7 @@ OUTBOX_FUNCTION(outbox_refuse_change) {
       TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event)
           ? Datum{0}
           : PointerGetDatum(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? trigger->tg_newtuple : trigger->tg_trigtuple);
-  // A cascade: the row that it hangs on has been asked about.
-  if (outbox::pg::InOwnStatement() || Guard([] { return InNoForceRLSOperation(); }) || !HasTables(kNeeded)) {
+  if (outbox::pg::InOwnStatement() || GoesWithParent(trigger) || !HasTables(kNeeded)) {
     return result;
   }
   const Rule* rule = Guard([trigger] { return RuleOf(trigger); });

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "admin/common/query.h"
+#include "admin/guard/cascade.h"
 #include "admin/guard/loss.h"
 #include "admin/guard/statement_notes.h"
 #include "days/day_table_ddl.h"
@@ -120,10 +121,10 @@ void JudgeQuietLanes() {
   }
 }
 
-// A row of a state table goes, other than by a cascade: then the row that it hangs on has been asked about.
+// A row of a state table goes by itself.
 void JudgeRow(const TriggerData* trigger, const std::string& name) {
   const bool deletes = TRIGGER_FIRED_BY_DELETE(trigger->tg_event);
-  if (Guard([] { return InNoForceRLSOperation(); })) {
+  if (GoesWithParent(trigger)) {
     return;
   }
   if (JudgeApart(name, deletes ? "delete from" : "update")) {
