@@ -85,6 +85,33 @@ class RedisSinkTest : public ::testing::Test {
     EXPECT_TRUE(driver_->Until([&] { return sink_->TakeEnds(&ends); }));
     return ends;
   }
+  // The server, started with --lua-time-limit 5, runs a script that does not end, and answers BUSY until EndBusy().
+  void KeepBusy() {
+    busy_.reset(redisConnectUnix(server_.socket().c_str()));
+    redisAppendCommand(busy_.get(), "EVAL %s 0", "while true do end");
+    for (int done = 0; done == 0;) {
+      ASSERT_EQ(redisBufferWrite(busy_.get(), &done), REDIS_OK);
+    }
+    ASSERT_TRUE(driver_->Until([this] { return IsBusy(); }));
+  }
+  void EndBusy() {
+    server_.Command({"SCRIPT", "KILL"});
+    while (IsBusy()) {
+    }
+  }
+  bool IsBusy() {
+    const RedisServer::Reply reply = server_.Command({"PING"});
+    return reply->type == REDIS_REPLY_ERROR && std::string(reply->str).starts_with("BUSY");
+  }
+  // The server is a replica for a moment: its data have another history then.
+  void BecomeReplicaForAMoment() {
+    server_.Command({"REPLICAOF", "127.0.0.1", "1"});
+    server_.Command({"REPLICAOF", "NO", "ONE"});
+  }
+  struct FreeContext {
+    void operator()(redisContext* context) const { redisFree(context); }
+  };
+  std::unique_ptr<redisContext, FreeContext> busy_;
   bool checks_server_ = false;  // what sinks are made with
   RedisServer server_;
   std::unique_ptr<Sink> sink_;

@@ -193,6 +193,64 @@ TEST_F(RedisSinkTest, PlacesWithoutTransactionsToo) {
 }
 
 // Nothing is written to another life of the server before the owner has asked what it has still, and admitted it.
+// A server that is busy has not said that it lacks nothing, and keeps its name for the moment only.
+TEST_F(RedisSinkTest, AServerThatIsBusyIsAskedAgain) {
+  checks_server_ = true;
+  BEGIN_OR_SKIP({}, {"--lua-time-limit", "5"});
+  server_.Command({"XADD", "s", "5-5", "a", "b"});
+  driver_->Submit(1, 0, {To("s", "k", "1")});
+  ASSERT_TRUE(UntilMet());
+  KeepBusy();
+  sink_->Ask({{"s", "5-5"}, {"gone", "1-1"}});
+  std::vector<StreamEnd> ends;
+  EXPECT_TRUE(driver_->Until([&] { return sink_->TakeEnds(&ends) || sink_->identity()->server_run.empty(); }));
+  EXPECT_EQ(sink_->identity()->server_run, "") << "nothing is said of the streams: it is met again";
+  EXPECT_EQ(sink_->health().error.code, "BUSY");
+  EndBusy();
+  ASSERT_TRUE(UntilMet());
+  ends = Ends({{"s", "5-5"}, {"gone", "1-1"}});
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_EQ(ends[0].lacking + ends[1].lacking, 1);
+}
+
+// One that was busy when it was asked for its history is asked again before anything is written to it.
+TEST_F(RedisSinkTest, AHistoryThatWasNotToldIsAskedForAgain) {
+  checks_server_ = true;
+  BEGIN_OR_SKIP({}, {"--lua-time-limit", "5"});
+  ASSERT_TRUE(UntilMet());
+  sink_->Admit(sink_->identity()->server_run, false);
+  KeepBusy();
+  driver_->Submit(1, 0, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 0u);
+  EndBusy();
+  BecomeReplicaForAMoment();
+  driver_->Submit(1, 1, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->Until([&] { return !sink_->identity()->server_run.empty() || driver_->resolved() == 2; }));
+  EXPECT_NE(sink_->identity()->server_run, "") << "it may have lost something";
+  EXPECT_EQ(server_.Integer({"XLEN", "s"}), 0);
+}
+
+TEST_F(RedisSinkTest, RightsThatAreTakenAreMissedAtOnceAndUsedAgain) {
+  checks_server_ = true;
+  BEGIN_OR_SKIP();
+  ASSERT_TRUE(UntilMet());
+  sink_->Admit(sink_->identity()->server_run, false);
+  server_.Command({"ACL", "SETUSER", "default", "-info"});
+  driver_->Submit(1, 0, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->Until([&] { return sink_->health().warning.code == "NO_LOSS_CHECK"; }, 5));
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 1u) << "events go on";
+  EXPECT_TRUE(sink_->health().up);
+  server_.Command({"ACL", "SETUSER", "default", "+info", "-xinfo"});
+  EXPECT_FALSE(driver_->Until([&] { return sink_->health().warning.code != "NO_LOSS_CHECK"; }, 11)) << "one is missing";
+  server_.Command({"ACL", "SETUSER", "default", "+xinfo"});
+  ASSERT_TRUE(driver_->Until([&] { return sink_->health().warning.ok(); }, 30));
+  BecomeReplicaForAMoment();
+  driver_->Submit(1, 0, {To("s", "k", "2")});
+  ASSERT_TRUE(driver_->Until([&] { return !sink_->identity()->server_run.empty(); })) << "it checks again";
+}
+
 TEST_F(RedisSinkTest, AnotherLifeOfTheServerIsMetFirst) {
   checks_server_ = true;
   BEGIN_OR_SKIP({}, {"--appendonly", "yes", "--appendfsync", "always"});

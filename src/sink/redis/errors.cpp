@@ -115,6 +115,10 @@ bool IsCapped(const Error& error) {
                      [&error](const ReplyRule& rule) { return rule.capped && error.code == rule.code; });
 }
 
+bool IsPassing(const Error& error) {
+  return error.error_class == ErrorClass::kDestination && !IsCapped(error);
+}
+
 bool NeedsReconnect(const Error& error) {
   std::span<const ReplyRule> rules = ReplyRules();
   return std::any_of(rules.begin(), rules.end(),

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "sink/redis/reply.h"
 
 namespace outbox::sink {
 
@@ -27,6 +28,12 @@ const ReplyRule& FindReplyRule(std::string_view reply);
 Error ReplyError(std::string_view reply);
 // Whether the rule behind an error made by ReplyError() asks for a new connection.
 bool NeedsReconnect(const Error& error);
+// Whether it says how the server fares, and nothing about the question: asked again, the server may answer.
+bool IsPassing(const Error& error);
+inline Error PassingError(const redisReply& reply) {
+  Error error = IsError(reply) ? ReplyError(Text(reply)) : Error();
+  return IsPassing(error) ? error : Error();
+}
 // Whether it is an error of unknown meaning.
 bool IsCapped(const Error& error);
 

@@ -20,11 +20,18 @@ constexpr int64_t kLastRetry = 5 * kSecond;
 constexpr int64_t kIdlePing = 10 * kSecond;
 constexpr int64_t kIdentifyAgain = 3 * kSecond;
 constexpr int64_t kTransactionsAgain = 10 * kSecond;  // where they are refused: whether they still are
+constexpr int64_t kRightsAgain = 10 * kSecond;        // where the check for lost writes is refused: the same
 constexpr int64_t kCheckMemoryEvery = 30 * kSecond;   // at how the server's memory is set up
 
 Address AddressOf(const Options& options) {
   return {TextOption(options, "host", "localhost"), TextOption(options, "port", "6379"),
           TextOption(options, "unix_socket", "")};
+}
+
+// The user may not call that, or there is no such command.
+bool IsRefusal(const redisReply& reply) {
+  const Error error = IsError(reply) ? ReplyError(Text(reply)) : Error();
+  return error.error_class == ErrorClass::kConfig && (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND");
 }
 
 }  // namespace
@@ -50,7 +57,7 @@ RedisSink::RedisSink(const SinkConfig& config, std::shared_ptr<TlsContext> tls)
       pipeline_(AddressOf(config.options), tls),
       second_(AddressOf(config.options), std::move(tls), login_, connect_timeout_),
       admission_(config),
-      stream_ends_(&pipeline_),
+      stream_ends_(&pipeline_, [this](Error error) { Lost(std::move(error)); }),
       writer_(&pipeline_, &second_, TextOption(config.options, "maxlen", "")),
       backoff_(kFirstRetry, kLastRetry),
       random_(std::random_device()()) {}
@@ -93,6 +100,9 @@ void RedisSink::Poll(std::vector<Result>* results) {
     CheckDeadlines();
   }
   NoteSingles();
+  if (state_ == State::kReady && writer_.untold()) {
+    state_ = State::kLeaving;
+  }
   if (state_ == State::kReady) {
     writer_.Dispatch();
   }
@@ -169,26 +179,44 @@ void RedisSink::AskForInfo() {
                  [this](const redisReply& reply) { Lost(ReadReplicationInfo(reply, &server_)); });
   pipeline_.Send(resp::Command({"INFO", "persistence"}),
                  [this](const redisReply& reply) { Lost(ReadPersistenceInfo(reply)); });
-  if (admission_.checks_server()) {  // of whatever stream: only a refusal tells something
-    pipeline_.Send(resp::Command({"XINFO", "STREAM", "outbox"}),
-                   [this](const redisReply& reply) { NoteRefused("XINFO", reply); });
+  AskForStream([this](const redisReply& reply) { Lost(PassingError(reply)); });
+}
+
+// Of whatever stream: only a refusal tells something.
+void RedisSink::AskForStream(const Pipeline::Handler& then) {
+  if (admission_.checks_server()) {
+    pipeline_.Send(resp::Command({"XINFO", "STREAM", "outbox"}), [this, then](const redisReply& reply) {
+      NoteRefused("XINFO", reply);
+      then(reply);
+    });
   }
 }
 
 void RedisSink::CheckMemory() {
-  check_memory_at_ = MonotonicMicros() + kCheckMemoryEvery;
+  check_memory_at_ = MonotonicMicros() + (no_loss_check_.ok() ? kCheckMemoryEvery : kRightsAgain);
   pipeline_.Send(resp::Command({"INFO", "memory"}), [this](const redisReply& reply) {
-    eviction_ = ReadMemoryInfo(reply);
-    ShowWarning();
+    NoteRefused("INFO", reply);
+    if (PassingError(reply).ok()) {
+      eviction_ = ReadMemoryInfo(reply);
+      ShowWarning();
+    }
+    info_refused_ = IsRefusal(reply);
+  });
+  if (no_loss_check_.ok()) {
+    return;
+  }
+  AskForStream([this](const redisReply& reply) {
+    if (state_ == State::kReady && !info_refused_ && !IsRefusal(reply)) {
+      state_ = State::kLeaving;  // the rights were given back: another connection checks
+    }
   });
 }
 
 // Notes that a command was refused which the check for lost writes needs: the check is off then, and nothing else would
 // tell.
 void RedisSink::NoteRefused(const char* command, const redisReply& reply) {
-  const Error error = IsError(reply) && admission_.checks_server() ? ReplyError(Text(reply)) : Error();
-  if (no_loss_check_.ok() && error.error_class == ErrorClass::kConfig &&
-      (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND")) {
+  if (no_loss_check_.ok() && admission_.checks_server() && IsRefusal(reply)) {
+    check_memory_at_ = MonotonicMicros() + kRightsAgain;
     no_loss_check_ = {ErrorClass::kConfig, "NO_LOSS_CHECK",
                       "the Redis user may not call " + std::string(command) +
                           ": if the server loses events that it has acknowledged (a restart, a failover), that is "

@@ -7,7 +7,7 @@
 //
 // A server that may throw streams away when its memory is full (maxmemory-policy allkeys-...) is Health::warning
 // EVICTION; one whose user may not ask what the check for lost writes asks is NO_LOSS_CHECK, once there are streams;
-// one that refuses transactions is NO_TRANSACTIONS, and is asked again by a connection every ten seconds.
+// one that refuses transactions is NO_TRANSACTIONS. Every ten seconds it is asked again, the latter by a connection.
 //
 // Health goes down when the connection is lost or cannot be made, and up when the server has let us in. While it is
 // down records wait for the next attempt, and are aborted when that fails. Options: options.cpp.
@@ -74,6 +74,7 @@ class RedisSink : public Sink {
   void Enter();
   void AskWhileIdle();
   void CheckMemory();
+  void AskForStream(const Pipeline::Handler& then);
   void NoteRefused(const char* command, const redisReply& reply);
   void NoteSingles();
   void ShowWarning();
@@ -90,6 +91,7 @@ class RedisSink : public Sink {
   Health health_;
   Error eviction_;  // warnings
   Error no_loss_check_;
+  bool info_refused_ = false;  // when it was last asked how the memory is set up
   Error no_transactions_;
   int64_t transactions_again_at_ = 0;  // while that is set
   Pipeline pipeline_;

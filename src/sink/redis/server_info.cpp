@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "sink/redis/errors.h"
 #include "sink/redis/reply.h"
 
 namespace outbox::sink {
@@ -17,6 +18,9 @@ std::string InfoField(std::string_view info, std::string_view name) {
 }
 
 Error ReadServerInfo(const redisReply& reply, ServerInfo* info) {
+  if (Error error = PassingError(reply); !error.ok()) {
+    return error;
+  }
   info->run_id = InfoField(reply, "\nrun_id:");
   const int64_t now = atoll(InfoField(reply, "\nserver_time_usec:").c_str());
   const int64_t uptime = atoll(InfoField(reply, "\nuptime_in_seconds:").c_str());
@@ -31,7 +35,7 @@ Error ReadServerInfo(const redisReply& reply, ServerInfo* info) {
 Error ReadReplicationInfo(const redisReply& reply, ServerInfo* info) {
   info->replication_id = InfoField(reply, "\nmaster_replid:");
   if (InfoField(reply, "\nrole:") != "slave") {
-    return {};
+    return PassingError(reply);
   }
   return {ErrorClass::kDestination, "READONLY",
           InfoField(reply, "\nmaster_link_status:") == "up"
@@ -43,7 +47,7 @@ Error ReadPersistenceInfo(const redisReply& reply) {
   if (InfoField(reply, "\nloading:") == "1" || InfoField(reply, "\nasync_loading:") == "1") {
     return {ErrorClass::kDestination, "LOADING", "the Redis server is loading its data"};
   }
-  return {};
+  return PassingError(reply);
 }
 
 // Streams have no expiry, unless another client sets one: of the eviction policies only allkeys-... remove them.

@@ -1,6 +1,7 @@
 // What a Redis server says of itself in INFO [-]: which run it is, whether it takes writes, whether it keeps streams.
 //
-// Pure functions of a reply. A server that refuses INFO, or leaves a field out, tells nothing: no error.
+// Pure functions of a reply. A server that refuses INFO, or leaves a field out, tells nothing: no error. One that
+// cannot answer now (BUSY) is asked again: its own error.
 #pragma once
 
 #include <hiredis/hiredis.h>

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sink/places.h"
+#include "sink/redis/errors.h"
 #include "sink/redis/reply.h"
 #include "sink/redis/resp.h"
 
@@ -45,8 +46,14 @@ void StreamEnds::Ask(std::vector<AskedStream> streams, int64_t began) {
 }
 
 void StreamEnds::Send(const std::string& command, const QuestionPtr& question, Step step) {
-  pipeline_->Send(
-      command, [this, question, step](const redisReply& reply) { (this->*step)(question, reply); }, kLongestEntries);
+  const auto handle = [this, question, step](const redisReply& reply) {
+    if (Error error = PassingError(reply); !error.ok()) {
+      lost_(std::move(error));
+    } else {
+      (this->*step)(question, reply);
+    }
+  };
+  pipeline_->Send(command, handle, kLongestEntries);
 }
 
 // Where no other client writes, the end of the stream tells all. Where it is younger than what was asked about, another

@@ -2,11 +2,16 @@
 //
 // Up to three commands for each stream, one after the other: where it ends (XINFO STREAM), the newest entry up to the
 // one that was asked about, and the newest one from before the server's process began (XREVRANGE both).
+//
+// A server that may not be asked, or is no Redis, does not tell. One that cannot answer now (BUSY, LOADING) is no such:
+// the connection is of no use then, and the next one asks again.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sink/redis/command_pipeline.h"
@@ -16,8 +21,8 @@ namespace outbox::sink {
 
 class StreamEnds {
  public:
-  // `pipeline` is the owner's and lives longer.
-  explicit StreamEnds(Pipeline* pipeline) : pipeline_(pipeline) {}
+  // `pipeline` is the owner's and lives longer. `lost` is called when the connection is of no use.
+  StreamEnds(Pipeline* pipeline, std::function<void(Error)> lost) : pipeline_(pipeline), lost_(std::move(lost)) {}
 
   // `began`: ServerInfo's. What was asked before is forgotten.
   void Ask(std::vector<AskedStream> streams, int64_t began);
@@ -46,6 +51,7 @@ class StreamEnds {
   void AnswerNothing();
 
   Pipeline* const pipeline_;
+  const std::function<void(Error)> lost_;
   int64_t began_ = 0;
   State state_ = State::kNothingAsked;
   size_t unanswered_ = 0;  // streams

@@ -195,19 +195,20 @@ bool Writer::TryIdle() {
 
 void Writer::ExpectHistory(std::string replication_id) {
   history_ = std::move(replication_id);
+  untold_ = false;
   answered_at_ = 0;
 }
 
 // True: nothing is sent before that is answered. The next MULTI goes along.
 bool Writer::Asks() {
-  if (!asking_ && !history_.empty() && targets_.records() != 0 && MonotonicMicros() - answered_at_ > kQuiet &&
-      TryIdle()) {
+  if (!asking_ && !untold_ && !history_.empty() && targets_.records() != 0 &&
+      MonotonicMicros() - answered_at_ > kQuiet && TryIdle()) {
     AskForHistory();
     if (mode_ != Mode::kSingles) {
       Open(&first_);
     }
   }
-  return asking_;
+  return asking_ || untold_;
 }
 
 void Writer::AskForHistory() {
@@ -216,7 +217,7 @@ void Writer::AskForHistory() {
     asking_ = false;
     answered_at_ = MonotonicMicros();
     if (IsError(reply)) {
-      history_.clear();  // another connection tells that the right is gone (NO_LOSS_CHECK)
+      untold_ = true;
     } else if (InfoField(reply, "\nmaster_replid:") != history_) {
       reconnect_ = {ErrorClass::kDestination, "HISTORY",
                     "the Redis server was a replica meanwhile, and may lack what it had acknowledged: it is asked"};
@@ -562,6 +563,7 @@ void Writer::ForgetConnection() {
   LeaveSecond();
   first_.multi = Multi::kClosed;
   asking_ = false;
+  untold_ = false;
   reconnect_ = {};
 }
 

@@ -78,6 +78,8 @@ class Writer {
   bool knows_history() const { return !history_.empty(); }
   // Asks for it, on the first connection, where TryIdle() was true. If it is another, TakeReconnect() says so.
   void AskForHistory();
+  // The server did not answer that: nothing is sent before another connection, which finds out why.
+  bool untold() const { return untold_; }
   // Whether there was ever a record for a stream.
   bool writes_streams() const { return streams_; }
   // Why another server may answer the same name by now: connect again. Not ok() once after such a reply.
@@ -155,6 +157,7 @@ class Writer {
   std::string history_;
   int64_t answered_at_ = 0;  // when records were, or the question for it, monotonic microseconds
   bool asking_ = false;
+  bool untold_ = false;
   Error reconnect_;
   Record scratch_;        // keeps its memory, as the next does
   resp::Buffer encoded_;  // of the batch that is being submitted
