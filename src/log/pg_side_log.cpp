@@ -12,6 +12,7 @@
 #include "pg/clock.h"
 #include "pg/encoding.h"
 #include "pg/sql.h"
+#include "pg/wall.h"
 
 namespace outbox::log {
 
@@ -55,7 +56,7 @@ Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, st
         ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE), errmsg("the lane was taken away meanwhile")));
       }
       erasures_->RefuseErased();
-      parked::PromoteHeads(lane_.route_id, block, keys_, GetCurrentTimestamp() + kPgEpochMicros, parked::kNoFronts);
+      parked::PromoteHeads(lane_.route_id, block, keys_, pg::BelievedWall(), parked::kNoFronts);
     }
     *next_due = NextDue(me, {}, {});
     OUTBOX_FAULT_THROW("fork.uncommitted");

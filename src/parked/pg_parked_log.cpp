@@ -6,6 +6,7 @@
 #include "days/with_day_table.h"
 #include "parked/statements.h"
 #include "pg/sql.h"
+#include "pg/wall.h"
 #include "relay/common/engine_types.h"
 
 namespace outbox::parked {
@@ -20,10 +21,6 @@ constexpr int64_t kGoOnIn = 20'000;      // if one claim did not reach the end
 constexpr int64_t kPassEvery = 30'000'000;
 constexpr int64_t kPassShare = 20;       // a twentieth of the time at most goes into passes
 constexpr size_t kPassSentAfter = 1000;  // events claimed: until then it costs less to look past what has gone
-
-int64_t NowUnix() {
-  return GetCurrentTimestamp() + kPgEpochMicros;
-}
 
 void SortUnique(std::vector<uint64_t>* keys) {
   std::sort(keys->begin(), keys->end());
@@ -62,10 +59,11 @@ Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) {
     if (owner) {
       if (!loaded_) {
         ForgetSenders(me);
+        BringForward(me, pg::BelievedWall());
       }
       ReadHeld(me, block, keys, &keys_);
       // For keys that were kept back only because of a policy that has changed, or that a crash left behind.
-      PromoteHeads(lane_.route_id, block, keys_, NowUnix(), kNoFronts);
+      PromoteHeads(lane_.route_id, block, keys_, pg::BelievedWall(), kNoFronts);
       FindHeadless(me, block, keys_, kNoFronts, &locked_);
       *next_due = NextDue(me, without_, *fronts_);
     }
@@ -101,7 +99,7 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
     owner = OwnsLane(me, &block) && InsertParked(me, events);
     if (owner) {
       erasures_->RefuseErased();
-      PromoteHeads(lane_.route_id, block, keys_, NowUnix(), key_fronts_);
+      PromoteHeads(lane_.route_id, block, keys_, pg::BelievedWall(), key_fronts_);
       LockHolders(me, block, keys_, key_fronts_, &locked_);
       *next_due = NextDue(me, without_, *fronts_);
     } else {
@@ -195,6 +193,10 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
     *next_due = relay::kNever;
     return Status();
   }
+  const bool went_back = limits.now + pg::kSmallStepMicros < latest_;
+  if (went_back) {
+    next_recheck_ = next_pass_ = soonest_pass_ = 0;
+  }
   const bool recheck = !unsure_.empty() && limits.now >= next_recheck_;
   BeginPass(limits);
   const bool pass_sent = claimed_ >= kPassSentAfter;
@@ -209,6 +211,9 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
       return;
     }
     OUTBOX_FAULT_THROW("parked.claim.before");
+    if (went_back) {
+      BringForward(me, limits.now);
+    }
     if (recheck) {
       Recheck(block, limits.now);
     }
@@ -234,6 +239,7 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
     chunk->events.resize(before);
     return status;
   }
+  latest_ = went_back ? limits.now : std::max(latest_, limits.now);
   if (recheck) {
     KeepLocked(limits.now);
   }
@@ -310,7 +316,7 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
       }
     }
     SortUnique(&keys_);
-    PromoteHeads(lane_.route_id, block, keys_, NowUnix(), key_fronts_);
+    PromoteHeads(lane_.route_id, block, keys_, pg::BelievedWall(), key_fronts_);
     locked_.clear();
     FindHeadless(me, block, keys_, key_fronts_, &locked_);
     FindFreed(block, freed);
@@ -326,7 +332,7 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
   // A lock that is let go tells nobody.
   Doubt(locked_);
   if (!unsure_.empty()) {
-    *next_due = std::min(*next_due, std::max(next_recheck_, NowUnix()));
+    *next_due = std::min(*next_due, std::max(next_recheck_, pg::BelievedWall()));
   }
   for (const relay::Settlement& outcome : outcomes) {
     if (outcome.outcome == relay::ParkedOutcome::kDead) {

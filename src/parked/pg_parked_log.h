@@ -57,6 +57,7 @@ class PgParkedLog final : public relay::ParkedLog {
   size_t claimed_ = 0;    // events, since the fronts were moved up to what is left
   bool in_pass_ = false;  // the fronts have started over and not reached the end
   bool pass_wanted_ = false;
+  int64_t latest_ = 0;      // that a claim was made at, since the clock went back
   int64_t pass_began_ = 0;  // Unix microseconds, all of these
   int64_t soonest_pass_ = 0;
   int64_t next_pass_ = 0;

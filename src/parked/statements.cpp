@@ -1,6 +1,7 @@
 #include "parked/statements.h"
 
 #include "pg/sql.h"
+#include "pg/wall.h"
 
 namespace outbox::parked {
 
@@ -61,6 +62,27 @@ void ForgetSenders(const ParkedOwner& owner) {
       nullptr};
   Datum values[] = {Int64GetDatum(owner.lane.route_id), Int32GetDatum(owner.lane.lane)};
   RunStatement(&forget, values);
+}
+
+void BringForward(const ParkedOwner& owner, int64_t now) {
+  // Spelled out, for what is locked: outbox_internal.due_keyed, and outbox_internal.due_shared.
+  static Statement bring = {
+      "UPDATE outbox_internal.parked SET due_at = $3 WHERE ctid = ANY ("
+      "ARRAY(SELECT p.ctid FROM outbox_internal.parked p WHERE p.route_id = $1 AND p.lane = $2"
+      " AND p.order_key IS NOT NULL AND p.due_at > $4 + (SELECT r.backoff_cap FROM outbox.route r WHERE r.id = $1)"
+      " AND p.state = 'retrying' FOR UPDATE SKIP LOCKED) ||"
+      " ARRAY(SELECT p.ctid FROM outbox_internal.parked p WHERE p.route_id = $1"
+      " AND p.order_key IS NULL AND p.due_at > $4 + (SELECT r.backoff_cap FROM outbox.route r WHERE r.id = $1)"
+      " AND p.state = 'retrying' FOR UPDATE SKIP LOCKED))",
+      4,
+      {INT8OID, INT4OID, TIMESTAMPTZOID, TIMESTAMPTZOID},
+      nullptr};
+  Arguments arguments;
+  arguments.Add(Int64GetDatum(owner.lane.route_id));
+  arguments.Add(Int32GetDatum(owner.lane.lane));
+  arguments.AddTime(now);
+  arguments.AddTime(now + pg::kSmallStepMicros);
+  RunStatement(&bring, arguments.values);
 }
 
 }  // namespace outbox::parked

@@ -45,7 +45,8 @@ bool InsertParked(const ParkedOwner& owner, std::span<const relay::Parking> even
 // --- keys ---
 // Each key is searched from its front; with kNoFronts from its beginning.
 
-// Makes the first rows of those keys whose head is blocked, though nothing holds the key, retrying and due at `now`.
+// Makes the first rows of those keys whose head is blocked, though nothing holds the key, retrying and due at `now`,
+// which is pg::BelievedWall() like every time that due times are made of and compared with, or earlier.
 // The only place where that is decided: lanes and the functions for operators both call it. Nothing is done with a key
 // whose head another transaction has locked: its other rows would be due before it, and in others' way.
 void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& keys, int64_t now,
@@ -166,6 +167,11 @@ bool TakeRows(const ParkedOwner& owner, const DueWork& work, relay::ClaimedChunk
 // Unmarks rows of this lane that an earlier worker left marked as being sent. Does not wait for locked ones: the
 // transaction that has such a row locked unmarks it, or leaves it to the next claim, which takes it without asking.
 void ForgetSenders(const ParkedOwner& owner);
+
+// Makes due at `now` what is to be tried again later than the route's back-off reaches from there: its time was told by
+// a clock that was ahead. What is scheduled keeps its time, which its emitter has said. Reads all entries of what is
+// due later, so it is for a lane that is taken over, and for a clock that has gone back.
+void BringForward(const ParkedOwner& owner, int64_t now);
 
 // --- outcomes ---
 // Applies the outcomes, but not their consequences for other rows of the keys. `at`: a reading of the shared clock

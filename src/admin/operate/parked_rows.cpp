@@ -12,6 +12,7 @@
 #include "format/record_format.h"
 #include "parked/statements.h"
 #include "pg/clock.h"
+#include "pg/wall.h"
 
 namespace outbox::admin {
 
@@ -175,21 +176,22 @@ void RefuseInLog(const std::string& id, const Cell& route, Wanted wanted) {
 }
 
 // An event waits where something of its key has to go first (outbox_internal.holding): a row before it that is blocked,
-// or not due yet, or dead, and not in this very run of rows ($1 to $4). A pause of its key holds it too.
+// or not due yet, or dead, and not in this very run of rows ($1 to $4). A pause of its key holds it too. $8: now, by
+// the workers' clock.
 constexpr const char* kMakeDue =
     "WITH t AS MATERIALIZED (SELECT * FROM outbox_internal.placed_rows($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], "
     "$5::text[], $6::bigint[], $7::integer[])),"
     "w AS (SELECT t.*, t.order_key IS NOT NULL AND (z.reason IS NOT NULL"
     "  OR EXISTS (SELECT FROM outbox_internal.holding e WHERE e.route_id = t.route_id AND e.order_key = t.order_key "
     "   AND (e.created_at, e.replay, e.id) < (t.created_at, t.replay, t.id) "
-    "   AND (e.state <> 'retrying' OR e.due_at > clock_timestamp()) "
+    "   AND (e.state <> 'retrying' OR e.due_at > $8::timestamptz) "
     "   AND NOT EXISTS (SELECT FROM t s WHERE " OUTBOX_SAME_ROW("s", "e") "))) AS waits FROM t "
     " LEFT JOIN LATERAL (SELECT k.reason FROM outbox_internal.parked p CROSS JOIN LATERAL outbox_internal.key_pause(p.route_id, "
     "  p.aggregate_type, p.aggregate_id) k WHERE " OUTBOX_SAME_ROW("p", "t") "LIMIT 1) z ON true),"
     "done AS (UPDATE outbox_internal.parked p SET topic = w.topic, order_key = w.order_key, lane = w.lane, sender = NULL,"
     "  attempts = CASE p.state WHEN 'dead' THEN 0 ELSE p.attempts END,"
     "  state = CASE WHEN p.state = 'scheduled' THEN p.state WHEN w.waits THEN 'blocked' ELSE 'retrying' END,"
-    "  due_at = CASE WHEN p.state <> 'scheduled' AND w.waits THEN NULL ELSE clock_timestamp() END"
+    "  due_at = CASE WHEN p.state <> 'scheduled' AND w.waits THEN NULL ELSE $8::timestamptz END"
     " FROM w WHERE " OUTBOX_SAME_ROW("p", "w") " RETURNING p.state)"
     "SELECT count(*) FILTER (WHERE state = 'blocked') FROM done";
 
@@ -205,9 +207,7 @@ void PromoteOf(const std::string& route_id, std::vector<uint64_t> keys) {
   const bool block = route[0][0] == "t";
   const int64 id = std::strtoll(route_id.c_str(), nullptr, 10);
   pg::Guard([&] {
-    WithSpiAsOwner(Plan::kByKey, [&] {
-      parked::PromoteHeads(id, block, keys, GetCurrentTimestamp() + kPgEpochMicros, parked::kNoFronts);
-    });
+    WithSpiAsOwner(Plan::kByKey, [&] { parked::PromoteHeads(id, block, keys, pg::BelievedWall(), parked::kNoFronts); });
   });
 }
 
@@ -341,7 +341,9 @@ void Resolver::Resolve(ParkedRow* row) {
 }
 
 int64 MakeDue(const std::vector<ParkedRow>& rows) {
-  std::vector<Row> blocked = RunSql(Access::kWrite, kMakeDue, PlacedArrays(rows), Plan::kByKey);
+  std::vector<Cell> params = PlacedArrays(rows);
+  params.push_back(UnixMicrosCell(pg::Guard([] { return pg::BelievedWall(); })));
+  std::vector<Row> blocked = RunSql(Access::kWrite, kMakeDue, params, Plan::kByKey);
   return std::strtoll(blocked[0][0].value().c_str(), nullptr, 10);
 }
 

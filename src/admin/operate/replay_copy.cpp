@@ -8,6 +8,7 @@
 #include "log/progress/replays.h"
 #include "parked/erasures.h"
 #include "pg/transaction_end.h"
+#include "pg/wall.h"
 
 namespace outbox::admin {
 
@@ -20,10 +21,6 @@ constexpr size_t kBatch = 500;
 
 // The version of the route's row: differs after each change.
 constexpr const char* kRouteVersion = "SELECT xmin, id FROM outbox.route WHERE name = $1";
-
-int64 Now() {
-  return GetCurrentTimestamp() + kPgEpochMicros;
-}
 
 UserError IsBeingCopied(const std::string& number) {
   return UserError{ERRCODE_OBJECT_IN_USE, "replay " + number + " is being copied by another session", "",
@@ -136,7 +133,7 @@ int64 DueBase(const Replay& replay) {
              "SELECT (extract(epoch FROM max(due_at)) * 1000000)::bigint FROM outbox_internal.parked "
              "WHERE replay = $1::bigint",
              {replay.number}, outbox::admin::Plan::kByKey);
-  int64 base = Now();
+  int64 base = Guard([] { return outbox::pg::BelievedWall(); });
   if (rows[0][0] && replay.per_second > 0) {
     int64 gap = static_cast<int64>(USECS_PER_SEC / replay.per_second);
     base = std::max<int64>(base, std::strtoll(rows[0][0]->c_str(), nullptr, 10) + gap);

@@ -12,6 +12,7 @@
 #include "parked/nothing_parked.h"
 #include "pg/encoding.h"
 #include "pg/sql.h"
+#include "pg/wall.h"
 
 namespace outbox::log {
 
@@ -55,7 +56,7 @@ int64_t PutParkedBack(const LaneId& lane, int64_t at, const ParkedColumns& again
       " aggregate_type, aggregate_id, event_type, payload, content_type, headers, own_topic, topic, error_class,"
       " error_code, error_message, failed_at, xid) SELECT $1, $2, l.created_at, l.id, k.replay, 'retrying', "
       "k.order_key,"
-      " now(), l.aggregate_type, l.aggregate_id, l.event_type, l.payload, l.content_type, CASE WHEN k.replay = 0"
+      " $11, l.aggregate_type, l.aggregate_id, l.event_type, l.payload, l.content_type, CASE WHEN k.replay = 0"
       " THEN l.headers ELSE coalesce(l.headers, '{}') || jsonb_build_object('outbox-replay', k.replay::text) END,"
       " CASE WHEN k.moved THEN k.topic ELSE l.topic END, k.topic, 'destination', 'LOST_WRITES',"
       " 'it was delivered, and the destination has lost it', clock_timestamp(), l.xid"
@@ -69,9 +70,9 @@ int64_t PutParkedBack(const LaneId& lane, int64_t at, const ParkedColumns& again
       " UNION ALL SELECT $10, $1, o.created_at, o.id, o.replay, 'lost', 0, o.topic"
       " FROM ROWS FROM (unnest($8), unnest($9)) x(at, id) JOIN outbox_internal.outcome o ON o.id = x.id AND o.at = x.at"
       " AND o.route_id = $1",
-      10,
+      11,
       {INT8OID, INT4OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, XID8ARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
-       TIMESTAMPTZARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID},
+       TIMESTAMPTZARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
       nullptr};
   Arguments arguments;
   arguments.Add(Int64GetDatum(lane.route_id));
@@ -84,6 +85,7 @@ int64_t PutParkedBack(const LaneId& lane, int64_t at, const ParkedColumns& again
   arguments.Add(read.at.Array(TIMESTAMPTZOID));
   arguments.Add(read.id.Array(UUIDOID));
   arguments.AddTime(at);
+  arguments.AddTime(pg::BelievedWall());
   RunStatement(&put, arguments.values);
   const auto done = static_cast<int64_t>(SPI_processed);
   parked::NothingParked::ForgetAll();
