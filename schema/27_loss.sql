@@ -91,7 +91,7 @@ BEGIN
     ('outbox_internal.lane', 'UPDATE OF route_id, lane, since, window_from, window_to, done_to, home, repeats_to', 'AFTER'),
     ('outbox_internal.side_lane', 'UPDATE OF route_id, lane, side, since, window_from, window_to, done_to, topic_template', 'AFTER'),
     ('outbox_internal.side_topic', 'UPDATE OF route_id, lane, topic, side, start_from, start_to, start_done_to', 'AFTER'),
-    ('outbox_internal.adoption', 'UPDATE OF begun_at, home, phase, done_to, first, starts, nothing', 'AFTER'),
+    ('outbox_internal.adoption', 'UPDATE OF begun_at, home, phase, done_to, first, starts, nothing, later', 'AFTER'),
     ('outbox_internal.adopted', 'UPDATE OF xid, wanted, before', 'AFTER'),
     -- Of the first two, partitions get the trigger of rows with their parent's name.
     ('outbox_internal.progress', 'INSERT OR UPDATE OR DELETE', 'BEFORE'),

@@ -11,7 +11,7 @@ CREATE OR REPLACE VIEW outbox_internal.emitted_again AS
   WHERE f.aggregate_type OPERATOR(pg_catalog.<>) '' AND f.event_type OPERATOR(pg_catalog.<>) ''
     AND (f.payload IS NOT NULL OR f.aggregate_id IS NOT NULL)
     AND (f.deliver_at IS NULL OR pg_catalog.isfinite(f.deliver_at))
-    AND NOT EXISTS (SELECT FROM outbox_internal.adoption a WHERE a.home OPERATOR(pg_catalog.=) f.home AND NOT f.subscribed
+    AND NOT EXISTS (SELECT FROM outbox_internal.adoption a WHERE f.home OPERATOR(pg_catalog.=) ANY (a.later OPERATOR(pg_catalog.||) a.home) AND NOT f.subscribed
                     AND f.received_at OPERATOR(pg_catalog.<=) a.begun_at AND f.created_at IS NOT NULL AND f.id IS NOT NULL
                     AND f.xid IS NOT NULL);
 REVOKE ALL ON outbox_internal.emitted_again FROM PUBLIC;
@@ -28,6 +28,24 @@ COMMENT ON COLUMN outbox_internal.emitted_again.headers IS 'as in outbox_interna
 COMMENT ON COLUMN outbox_internal.emitted_again.topic IS 'as in outbox_internal.foreign_event';
 COMMENT ON COLUMN outbox_internal.emitted_again.deliver_at IS 'as in outbox_internal.foreign_event';
 
+-- A copy may be copied again before it is adopted. The positions stay those of the original, and so do the rows that were
+-- diverted where its dump was restored; the log of the copy, which a second dump brings, is another's. Nothing but this
+-- row tells afterwards where the first restore was.
+CREATE OR REPLACE FUNCTION outbox_internal.note_restore() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $note$
+BEGIN
+  IF NEW.restored_in IS NULL AND pg_catalog.format('%s/%s', NEW.system_identifier, NEW.database) <> outbox_internal.home() THEN
+    NEW.restored_in := outbox_internal.home();
+  END IF;
+  RETURN NEW;
+END
+$note$;
+REVOKE ALL ON FUNCTION outbox_internal.note_restore() FROM PUBLIC;
+COMMENT ON FUNCTION outbox_internal.note_restore() IS 'notes where a dump brings the identity of its original';
+CREATE OR REPLACE TRIGGER note_restore BEFORE INSERT ON outbox_internal.identity FOR EACH ROW EXECUTE FUNCTION outbox_internal.note_restore();
+ALTER TABLE outbox_internal.identity ENABLE ALWAYS TRIGGER note_restore;
+COMMENT ON TRIGGER note_restore ON outbox_internal.identity IS 'notes where a dump brings the identity of its original';
+
 CREATE OR REPLACE VIEW outbox_internal.wrong_guard AS
   SELECT c.oid AS relation, t.oid AS trigger, c.relname AS relation_name, t.tgname AS trigger_name,
          c.relispartition AS is_partition
@@ -37,7 +55,7 @@ CREATE OR REPLACE VIEW outbox_internal.wrong_guard AS
   WHERE (n.nspname OPERATOR(pg_catalog.=) 'outbox' OR n.nspname OPERATOR(pg_catalog.=) 'outbox_internal')
     AND ((t.tgname IN ('log_guard', 'log_loss', 'log_loss_deleted', 'log_loss_updated', 'no_loss', 'no_loss_deleted', 'no_loss_truncate',
                        'no_change', 'no_change_rows', 'no_change_told',
-                       'route_by_hand', 'route_by_hand_truncate', 'find_role', 'read_again', 'read_again_emptied', 'no_forgetting')
+                       'route_by_hand', 'route_by_hand_truncate', 'find_role', 'read_again', 'read_again_emptied', 'no_forgetting', 'note_restore')
           AND t.tgenabled OPERATOR(pg_catalog.<>) 'A')
          OR (t.tgname OPERATOR(pg_catalog.=) 'ignore_replicated' AND t.tgenabled OPERATOR(pg_catalog.<>) 'R'));
 REVOKE ALL ON outbox_internal.wrong_guard FROM PUBLIC;

@@ -22,6 +22,8 @@ DELETE FROM outbox_internal.identity i USING outbox_internal.origin o
 WHERE i.system_identifier OPERATOR(pg_catalog.=) o.system_identifier AND i.database OPERATOR(pg_catalog.=) o.database
   AND (SELECT pg_catalog.count(*) FROM outbox_internal.identity) OPERATOR(pg_catalog.>) 1;
 DELETE FROM outbox_internal.identity i WHERE i.ctid OPERATOR(pg_catalog.<>) (SELECT pg_catalog.min(j.ctid) FROM outbox_internal.identity j);
+ALTER TABLE outbox_internal.identity ADD COLUMN restored_in text;
+COMMENT ON COLUMN outbox_internal.identity.restored_in IS 'of a copy that was not adopted yet: the database, as in outbox_internal.lane.home, that a dump first brought this row into, where the rows of the log that came with it were diverted; NULL: no dump did';
 CREATE UNIQUE INDEX identity_one_idx ON outbox_internal.identity ((true));
 COMMENT ON INDEX outbox_internal.identity_one_idx IS 'there is one identity at most';
 
@@ -39,13 +41,14 @@ CREATE TABLE outbox_internal.adoption (
   sent     bigint      NOT NULL DEFAULT 0,
   kept     bigint      NOT NULL DEFAULT 0,
   nothing  boolean     NOT NULL DEFAULT false,
+  later    text[]      NOT NULL DEFAULT '{}',
   CONSTRAINT adoption_phase CHECK (phase IN ('pending', 'history'))
 );
 CREATE UNIQUE INDEX adoption_one_idx ON outbox_internal.adoption ((true));
 COMMENT ON TABLE outbox_internal.adoption IS 'a restored dump whose events are being moved into the log: one row while that lasts, none else';
 COMMENT ON INDEX outbox_internal.adoption_one_idx IS 'one at a time';
 COMMENT ON COLUMN outbox_internal.adoption.begun_at IS 'rows of outbox_internal.foreign_event that came later are not meant';
-COMMENT ON COLUMN outbox_internal.adoption.home IS 'outbox_internal.foreign_event.home of the rows that are meant';
+COMMENT ON COLUMN outbox_internal.adoption.home IS 'outbox_internal.foreign_event.home of the rows whose transaction ids are those of the positions: another than this database where a copy was copied again before it was adopted';
 COMMENT ON COLUMN outbox_internal.adoption.phase IS 'pending: what routes have still to get, before any of their lanes reads; history: what they have had, beside their work';
 COMMENT ON COLUMN outbox_internal.adoption.done_to IS 'created_at up to which this phase has come';
 COMMENT ON COLUMN outbox_internal.adoption.first IS 'outbox_internal.adopted.xid from here on is of this dump';
@@ -53,6 +56,7 @@ COMMENT ON COLUMN outbox_internal.adoption.starts IS 'where its routes had start
 COMMENT ON COLUMN outbox_internal.adoption.sent IS 'events that some route has still to get';
 COMMENT ON COLUMN outbox_internal.adoption.kept IS 'events that were moved for outbox.status() and outbox.replay() only';
 COMMENT ON COLUMN outbox_internal.adoption.nothing IS 'keep_positions was false: no route gets anything of the dump';
+COMMENT ON COLUMN outbox_internal.adoption.later IS 'likewise of rows that are meant, too, and that no position knows: copies on the way here emitted them';
 
 CREATE TABLE outbox_internal.adopted (
   xid    bigint   NOT NULL PRIMARY KEY,

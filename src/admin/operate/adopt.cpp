@@ -168,15 +168,18 @@ bool TakeOver(bool keep_positions) {
   if (presence != pg::Presence::kHere) {
     const bool files = presence == pg::Presence::kForeign && IsCopyOfFiles();
     dump = presence == pg::Presence::kForeign && !files && !HasOrigin();
+    if (files) {  // not the lanes of a dump whose adoption was under way when the files were copied
+      Execute(
+          "UPDATE outbox_internal.lane SET home = outbox_internal.home() WHERE home IN (SELECT "
+          "pg_catalog.format('%s/%s', o.system_identifier, o.database) FROM outbox_internal.origin o)");
+    }
     Execute("DELETE FROM outbox_internal.identity");
     Execute("DELETE FROM outbox_internal.origin");
     pg::SettleIdentity();
     ForgetOwners();
-    if (files) {
-      Execute("UPDATE outbox_internal.lane SET home = outbox_internal.home()");
-      if (!keep_positions) {
-        StartLanesFromNow();
-      }
+    if (files && !keep_positions) {
+      StartLanesFromNow();
+      Execute("UPDATE outbox_internal.adoption SET nothing = true");
     }
   }
   SPI_finish();
@@ -201,6 +204,7 @@ int64 AdoptAll(bool keep_positions) {
     Execute("LOCK TABLE outbox_internal.foreign_event IN EXCLUSIVE MODE");
     SPI_finish();
   });
+  const RestoredRows restored = FindRestoredRows();
   // Whose it was, where that is another's.
   const Cell origin =
       RunSql(Access::kWrite,
@@ -208,7 +212,7 @@ int64 AdoptAll(bool keep_positions) {
              "i.system_identifier || '/' || i.database <> outbox_internal.home() LIMIT 1)")[0][0];
   const bool dump = pg::Guard([keep_positions] { return TakeOver(keep_positions); });
   if (dump || HasRestoredLanes()) {
-    BeginAdoption(!keep_positions);
+    BeginAdoption(restored, !keep_positions);
   }
   int64 sent = pg::Guard([] {
     SPI_connect();

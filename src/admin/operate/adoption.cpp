@@ -61,6 +61,7 @@ struct Adoption {
   int64 begun_at = 0;  // Unix microseconds
   Cell done_to;        // text
   int64 first = 0;
+  Cell later;  // literal of text[]
 };
 
 struct Start {
@@ -229,20 +230,23 @@ void InsertNumbered(SPITupleTable* rows, const uint64* numbers, uint64 count, Me
 
 // The visitor returns the number for an event, or 0 to leave it. Plain, except for the visitor, which is declared
 // outside of the guard.
-void MoveBatch(const char* home, int64 begun_at, const char* done_to,
+void MoveBatch(const char* home, const char* later, int64 begun_at, const char* done_to,
                const std::function<uint64(const WalkedEvent&)>* judge, BatchResult* result) {
   WithSpiAsOwner(Plan::kIndexOrder, [&] {
-    Oid types[] = {TEXTOID, TEXTOID, INT8OID};
-    Datum values[] = {CStringGetTextDatum(done_to), CStringGetTextDatum(home), Int64GetDatum(begun_at)};
-    // Rows that cannot have been emitted stay where they are.
+    Oid types[] = {TEXTOID, TEXTOID, INT8OID, TEXTOID};
+    Datum values[] = {CStringGetTextDatum(done_to), CStringGetTextDatum(home), Int64GetDatum(begun_at),
+                      CStringGetTextDatum(later)};
+    // Rows that cannot have been emitted stay where they are. What came later gets a transaction id that no snapshot
+    // sees.
     if (SPI_execute_with_args(
-            "SELECT ctid, xid, created_at, id, aggregate_type, aggregate_id, event_type, topic, payload, content_type, "
-            "headers, deliver_at FROM outbox_internal.foreign_event WHERE created_at > $1::timestamptz AND home = $2 "
+            "SELECT ctid, CASE WHEN home = $2 THEN xid ELSE xid8 '18446744073709551615' END, created_at, id, "
+            "aggregate_type, aggregate_id, event_type, topic, payload, content_type, headers, deliver_at FROM "
+            "outbox_internal.foreign_event WHERE created_at > $1::timestamptz AND home = ANY ($4::text[] || $2) "
             "AND received_at <= timestamptz 'epoch' + $3 * interval '1 microsecond' AND NOT subscribed "
             "AND id IS NOT NULL AND xid IS NOT NULL AND aggregate_type <> '' AND event_type <> '' "
             "AND (payload IS NOT NULL OR aggregate_id IS NOT NULL) AND (deliver_at IS NULL OR isfinite(deliver_at)) "
             "AND isfinite(created_at) ORDER BY created_at FETCH FIRST 1000 ROWS WITH TIES",
-            3, types, values, nullptr, false, 0) != SPI_OK_SELECT) {
+            4, types, values, nullptr, false, 0) != SPI_OK_SELECT) {
       ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query of outbox")));
     }
     SPITupleTable* rows = SPI_tuptable;
@@ -348,12 +352,12 @@ std::optional<Adoption> TakeAdoption() {
   std::vector<Row> rows =
       RunSql(Access::kWrite,
              "SELECT phase, nothing, home, (extract(epoch FROM begun_at) * 1000000)::bigint, done_to, "
-             "first FROM outbox_internal.adoption FOR UPDATE SKIP LOCKED");
+             "first, later FROM outbox_internal.adoption FOR UPDATE SKIP LOCKED");
   if (rows.empty()) {
     return std::nullopt;
   }
   const Row& row = rows[0];
-  return Adoption{row[0] == "pending", row[1] == "t", row[2].value(), Number(row[3]), row[4], Number(row[5])};
+  return Adoption{row[0] == "pending", row[1] == "t", row[2].value(), Number(row[3]), row[4], Number(row[5]), row[6]};
 }
 
 }  // namespace
@@ -364,21 +368,40 @@ bool HasRestoredLanes() {
               .empty();
 }
 
-bool BeginAdoption(bool nothing) {
+// Where nothing was noted (a dump restored with --disable-triggers, or under an older version): the rows that came
+// first. The original's own are left out of both, for it never sent what was diverted there.
+RestoredRows FindRestoredRows() {
+  const Row row =
+      RunSql(Access::kWrite,
+             "WITH here AS (SELECT outbox_internal.home() AS home), "
+             "origin AS (SELECT i.system_identifier || '/' || i.database AS home, i.restored_in FROM "
+             "outbox_internal.identity i, here WHERE i.system_identifier || '/' || i.database <> here.home), "
+             "copied AS MATERIALIZED (SELECT f.home, min(f.received_at) AS at FROM "
+             "outbox_internal.foreign_event f, origin WHERE NOT f.subscribed AND f.home <> origin.home "
+             "GROUP BY 1), "
+             "first AS (SELECT coalesce((SELECT restored_in FROM origin), "
+             "(SELECT home FROM copied ORDER BY at LIMIT 1), here.home) AS home FROM here) "
+             "SELECT first.home, CASE WHEN first.home = here.home THEN '{}' ELSE ARRAY(SELECT c.home FROM "
+             "copied c WHERE c.home <> first.home) END FROM first, here")[0];
+  return {row[0], row[1]};
+}
+
+bool BeginAdoption(const RestoredRows& rows, bool nothing) {
   for (const Row& route : RestoredRoutes()) {
     RouteEvents events(route[1].value(), Positions::kAsStored);  // raises if the route cannot work
   }
-  return !RunSql(Access::kWrite,
-                 "INSERT INTO outbox_internal.adoption (begun_at, home, phase, nothing, first, starts) "
-                 "SELECT clock_timestamp(), outbox_internal.home(), 'pending', $1::boolean, "
-                 "(SELECT coalesce(max(xid) + 1, $2::bigint) FROM outbox_internal.adopted WHERE xid < $3::bigint), "
-                 "(SELECT coalesce(jsonb_object_agg(r.id, jsonb_build_object('snapshot', r.start_snapshot, 'time', "
-                 "CASE r.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN "
-                 "'9223372036854775807' ELSE (extract(epoch FROM r.start_time) * 1000000)::bigint::text END)), '{}') "
-                 "FROM outbox.route r WHERE EXISTS (SELECT FROM outbox_internal.lane l WHERE l.route_id = r.id "
-                 "AND l.home IS DISTINCT FROM outbox_internal.home())) "
-                 "WHERE NOT EXISTS (SELECT FROM outbox_internal.adoption) RETURNING 1",
-                 {Cell(nothing ? "t" : "f"), Cell(kBeginOfNumbers), Cell(std::to_string(kNobody))})
+  return !RunSql(
+              Access::kWrite,
+              "INSERT INTO outbox_internal.adoption (begun_at, home, later, phase, nothing, first, starts) "
+              "SELECT clock_timestamp(), $4, $5::text[], 'pending', $1::boolean, "
+              "(SELECT coalesce(max(xid) + 1, $2::bigint) FROM outbox_internal.adopted WHERE xid < $3::bigint), "
+              "(SELECT coalesce(jsonb_object_agg(r.id, jsonb_build_object('snapshot', r.start_snapshot, 'time', "
+              "CASE r.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN "
+              "'9223372036854775807' ELSE (extract(epoch FROM r.start_time) * 1000000)::bigint::text END)), '{}') "
+              "FROM outbox.route r WHERE EXISTS (SELECT FROM outbox_internal.lane l WHERE l.route_id = r.id "
+              "AND l.home IS DISTINCT FROM outbox_internal.home())) "
+              "WHERE NOT EXISTS (SELECT FROM outbox_internal.adoption) RETURNING 1",
+              {Cell(nothing ? "t" : "f"), Cell(kBeginOfNumbers), Cell(std::to_string(kNobody)), rows.first, rows.later})
               .empty();
 }
 
@@ -401,7 +424,8 @@ AdoptionStep Adopt(int64 rows) {
     BatchResult batch;
     const char* home = adoption->home.c_str();
     const char* done_to = adoption->done_to->c_str();
-    pg::Guard([&] { MoveBatch(home, adoption->begun_at, done_to, &number_for, &batch); });
+    const char* later = adoption->later->c_str();
+    pg::Guard([&] { MoveBatch(home, later, adoption->begun_at, done_to, &number_for, &batch); });
     step.looked += batch.looked;
     step.sent += sent;
     if (batch.looked > 0) {

@@ -19,9 +19,20 @@ namespace outbox::admin {
 // Whether there are lanes that came with a dump and must not be claimed yet.
 bool HasRestoredLanes();
 
+// Rows of outbox_internal.foreign_event by where they were diverted. A copy that is not adopted may be copied again, by
+// its files or by a dump: what its original's dump brought it is the first, and the only one whose transaction ids
+// positions can be compared with; its own log, which the second dump brings, comes later, and no route has had any of
+// it.
+struct RestoredRows {
+  Cell first;
+  Cell later;  // literal of text[]
+};
+// Asks outbox_internal.identity, which adopt() makes anew. Throws.
+RestoredRows FindRestoredRows();
+
 // Begins an adoption. With `nothing`, no route gets anything of the dump. Returns false if one has begun already.
 // Throws.
-bool BeginAdoption(bool nothing);
+bool BeginAdoption(const RestoredRows& rows, bool nothing);
 
 struct AdoptionStep {
   bool under_way = false;  // there is more to do, and no other session is doing it
