@@ -2,12 +2,18 @@
 // RedisSink when the server says no: dead, silent, transactions forbidden, no permission, a replica, a changed
 // password.
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
+#include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "redis_sink_fixture.h"
 #include "signal_storm.h"
@@ -76,6 +82,84 @@ TEST_F(RedisSinkTest, ASilentServerTimesOut) {
   EXPECT_EQ(sink_->health().error.code, "TIMEOUT");
   server_.Signal(SIGCONT);
   ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }));
+}
+
+// A way to the server's socket that takes 10 kB at a time, 50 times a second, as long as it is there.
+class SlowLink {
+ public:
+  SlowLink(int port, const std::string& server) : server_(server) {
+    const int room = 32768;
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    setsockopt(listener_, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room));
+    EXPECT_EQ(bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_EQ(listen(listener_, 8), 0);
+    thread_ = std::thread([this] { Run(); });
+  }
+  ~SlowLink() {
+    ended_ = true;
+    thread_.join();
+    close(listener_);
+  }
+  SlowLink(const SlowLink&) = delete;
+  SlowLink& operator=(const SlowLink&) = delete;
+  int connections() const { return connections_; }
+
+ private:
+  void Run() {
+    std::vector<std::pair<int, int>> pairs;
+    while (!ended_) {
+      pollfd comes{listener_, POLLIN, 0};
+      if (poll(&comes, 1, 20) > 0) {
+        sockaddr_un path{};
+        path.sun_family = AF_UNIX;
+        memcpy(path.sun_path, server_.data(), server_.size());
+        pairs.emplace_back(accept(listener_, nullptr, nullptr), socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+        EXPECT_EQ(connect(pairs.back().second, reinterpret_cast<const sockaddr*>(&path), sizeof(path)), 0);
+        ++connections_;
+      }
+      for (const auto& [client, server] : pairs) {
+        Move(client, server, 10000);
+        Move(server, client, 65536);
+      }
+    }
+    for (const auto& [client, server] : pairs) {
+      close(client);
+      close(server);
+    }
+  }
+  static void Move(int from, int to, size_t most) {
+    char bytes[65536];
+    if (const ssize_t got = recv(from, bytes, most, MSG_DONTWAIT); got > 0) {
+      (void)send(to, bytes, static_cast<size_t>(got), MSG_NOSIGNAL);
+    }
+  }
+
+  const std::string server_;
+  const int listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  std::atomic<bool> ended_ = false;
+  std::atomic<int> connections_ = 0;
+  std::thread thread_;
+};
+
+// A record that takes longer than the timeout on its way is sent once: the server is not silent, it has no more yet.
+TEST_F(RedisSinkTest, ASlowWayIsNoSilenceOfTheServer) {
+  BEGIN_OR_SKIP();
+  const int port = FreePort();
+  SlowLink link(port, server_.socket());
+  Connect({{"unix_socket", ""}, {"host", "127.0.0.1"}, {"port", std::to_string(port)}, {"timeout", "1500"}});
+  const uint64_t large = driver_->Submit(1, 0, {To("s", "k", std::string(2000000, 'x'))});
+  ASSERT_TRUE(driver_->UntilResolved(60));
+  EXPECT_EQ(driver_->outcome(large), Outcome::kDelivered) << sink_->health().error.message;
+  EXPECT_EQ(server_.Integer({"XLEN", "s"}), 1);
+  EXPECT_EQ(link.connections(), 1);
+  server_.Signal(SIGSTOP);
+  const uint64_t silent = driver_->Submit(1, 0, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved(60));
+  EXPECT_EQ(driver_->outcome(silent), Outcome::kAborted) << "silence is noticed nevertheless";
+  EXPECT_EQ(sink_->health().error.code, "TIMEOUT");
 }
 
 TEST_F(RedisSinkTest, TimeInWhichWeStoodStillIsNoSilenceOfTheServer) {

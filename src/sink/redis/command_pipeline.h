@@ -58,7 +58,7 @@ class Pipeline {
 
   // The server owes an answer.
   bool awaits() const;
-  // Last time bytes moved, or something was asked of an idle server.
+  // Last time bytes moved, also from the socket to the server, or something was asked of an idle server.
   int64_t quiet_since() const { return quiet_since_; }
   // Call at least at CountPauseBy() while a reply is awaited, and in every turn: the time in which this process or the
   // whole machine was suspended is no silence of the server. Disconnecting would send again what it has done meanwhile.

@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -338,12 +339,20 @@ void Connection::Drop() {
   write_error_ = 0;
   closed_ = false;
   low_water_ = 1;
+  held_ = 0;
   progress_ = false;
   unparsed_ = 0;
 }
 
+// What was written may lie in the socket for long where the way to the server is slow. That it becomes less is
+// progress.
 bool Connection::TakeProgress() {
-  return std::exchange(progress_, false);
+  int held = 0;
+  if (context_ == nullptr || ioctl(context_->fd, TIOCOUTQ, &held) != 0) {
+    held = 0;
+  }
+  const bool drained = held < std::exchange(held_, held);
+  return std::exchange(progress_, false) || drained;
 }
 
 void Connection::AppendWait(WaitSpec wait, bool read, std::vector<WaitSpec>* waits) const {

@@ -64,7 +64,7 @@ class Connection {
 
   bool connected() const { return context_ != nullptr; }
   bool resolving() const { return resolving_; }
-  // Whether bytes went in or out since the last call.
+  // Whether bytes went in or out since the last call, as far as the server's machine.
   bool TakeProgress();
   // `read`: as Pump()'s.
   void AppendWait(WaitSpec wait, bool read, std::vector<WaitSpec>* waits) const;
@@ -106,6 +106,7 @@ class Connection {
   int write_error_ = 0;  // errno
   bool closed_ = false;  // by the server, where TLS said so
   bool progress_ = false;
+  int held_ = 0;         // bytes that the server's machine had not taken, when TakeProgress() last looked
   int low_water_ = 1;    // the socket's SO_RCVLOWAT
   size_t unparsed_ = 0;  // bytes read since the last whole reply
 };
