@@ -52,8 +52,9 @@ bool RecordFormat::Append(const Event& event, int64_t wall_micros, std::string* 
     return false;
   }
   if (!sink::PackRecord(record_, out)) {
-    *error = {ErrorClass::kMessage, "RECORD_TOO_LARGE",
-              "event does not fit a record: a name is longer than 65535 bytes"};
+    *error = {
+        ErrorClass::kMessage, "RECORD_TOO_LARGE",
+        "event does not fit a record: in this format it has more than 448 MB, or a name of more than 65535 bytes"};
     return false;
   }
   return true;

@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "sink/record.h"
 #include "sink/sink.h"
 
 namespace outbox::sink {
@@ -33,6 +34,7 @@ inline constexpr size_t kFrameHeader = 8;
 // A larger frame means a broken peer. The sink's frames are small: a process that was taken over must not cost its
 // worker much.
 inline constexpr size_t kMaxFrame = size_t{512} << 20;
+static_assert(kMaxFrame - kMaxRecord >= size_t{64} << 20);  // the records before it in a batch
 inline constexpr size_t kMaxAnswer = size_t{4} << 20;
 inline constexpr size_t kUsualAnswer = size_t{1} << 20;  // what a sink cuts its own to, but for one entry
 inline constexpr size_t kIoSize = size_t{256} << 10;

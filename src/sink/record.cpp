@@ -92,7 +92,7 @@ bool PackRecord(const Record& record, std::string* out) {
     }
     size += kFieldFixed + field.name.size() + field.value.size();
   }
-  if (size > std::numeric_limits<uint32_t>::max()) {
+  if (size > kMaxRecord) {
     return false;
   }
   size_t start = out->size();

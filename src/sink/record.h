@@ -9,6 +9,7 @@
 //   then per field: u16 name length, name, u32 value length (0xffffffff: null), value
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -47,8 +48,11 @@ inline void AddField(std::string_view name, std::string_view value, std::vector<
   field.value = value;
 }
 
-// Appends one packed record. False, and nothing appended, when the layout cannot hold it: topic or a field's name above
-// 65,535 bytes, more than 65,535 fields, or 4 GB together.
+// A batch goes in one frame (protocol.h), and its last record may be of any size.
+inline constexpr size_t kMaxRecord = size_t{448} << 20;
+
+// Appends one packed record. False, and nothing appended, when it is too large: topic or a field's name above 65,535
+// bytes, more than 65,535 fields, or kMaxRecord together.
 bool PackRecord(const Record& record, std::string* out);
 
 // Walks packed records. Views point into `bytes`. Next() is false at the end and on malformed bytes (ok() tells).

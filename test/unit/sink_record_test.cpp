@@ -2,6 +2,7 @@
 #include "sink/record.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cstring>
 #include <memory>
@@ -112,6 +113,18 @@ TEST(Record, RefusesWhatTheLayoutCannotHold) {
   in.fields[0].name = too_long;
   EXPECT_FALSE(PackRecord(in, &bytes));
   EXPECT_EQ(bytes, before);
+}
+
+// Its bytes are not looked at: they are no memory until somebody does.
+TEST(Record, RefusesWhatIsTooLargeForAFrame) {
+  void* map = mmap(nullptr, kMaxRecord, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(map, MAP_FAILED);
+  Record in = Sample();
+  in.body = std::string_view(static_cast<const char*>(map), kMaxRecord);
+  std::string bytes = "before";
+  EXPECT_FALSE(PackRecord(in, &bytes));
+  EXPECT_EQ(bytes, "before");
+  munmap(map, kMaxRecord);
 }
 
 // Reads from a buffer of exactly the right size, so that a sanitizer sees every step too far.
