@@ -70,7 +70,7 @@ int Connections::Close(int fd, void* self) {
     const Peer peer = PeerOf(fd);
     const bool ends = peer.spoke && (!peer.there || peer.silent);
     if (ends && std::none_of(connections->open_.begin(), connections->open_.end(), lives)) {
-      connections->lost_.store(true, std::memory_order_release);
+      connections->losses_.fetch_add(1, std::memory_order_release);
       connections->Tell();
     }
   }

@@ -22,9 +22,8 @@ class Connections {
   Connections& operator=(const Connections&) = delete;
 
   uint64_t begun() const { return begun_.load(std::memory_order_acquire); }
-  // One that a broker had spoken on was closed by it, or in silence, and no other such was open: once true, it stays
-  // so.
-  bool lost() const { return lost_.load(std::memory_order_acquire); }
+  // How often one that a broker had spoken on was closed by it, or in silence, and no other such was open.
+  uint64_t losses() const { return losses_.load(std::memory_order_acquire); }
   // The eventfd may be closed after.
   void Mute();
 
@@ -36,7 +35,7 @@ class Connections {
   void Tell();  // with the lock held
 
   std::atomic<uint64_t> begun_{0};
-  std::atomic<bool> lost_{false};
+  std::atomic<uint64_t> losses_{0};
   std::mutex mutex_;  // of all below
   int event_fd_;
   std::set<int> open_;

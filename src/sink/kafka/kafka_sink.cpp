@@ -181,7 +181,7 @@ void KafkaSink::Meet(Producer* producer, const TopicAnswer& answer, int64_t now)
   const bool another = !cluster_.empty() && !answer.cluster.empty() && answer.cluster != cluster_;
   cluster_ = answer.cluster.empty() ? cluster_ : answer.cluster;
   if (!another) {
-    producer->Met(answer.connections);
+    producer->Met(answer.connections, answer.losses);
     return;
   }
   producers_.ForEach([](Producer* each) { each->Distrust(); });

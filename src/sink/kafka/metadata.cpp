@@ -87,6 +87,7 @@ TopicAnswer MetadataThread::Look(const Question& question) const {
     return answer;
   }
   answer.answered = true;
+  answer.losses = connections_->losses();
   if (char* cluster = rd_kafka_clusterid(handle_, 0); cluster != nullptr) {  // as of this answer, or a later one
     answer.cluster = cluster;
     rd_kafka_mem_free(handle_, cluster);

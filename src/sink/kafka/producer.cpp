@@ -107,8 +107,9 @@ void Producer::AskWho(int64_t now) {
   metadata_->AskWho(links_.empty() ? nullptr : links_.front().get());
 }
 
-void Producer::Met(uint64_t connections) {
+void Producer::Met(uint64_t connections, uint64_t losses) {
   known_ = std::max(known_, connections);
+  losses_before_ = met_ ? losses_before_ : losses;
   met_ = true;
 }
 

@@ -93,13 +93,15 @@ class Producer {
   int64_t ask_who_at() const { return Known() || asked_who_ ? -1 : ask_who_at_; }  // -1: never
   // AskWho() is answered, or is not: it may be asked again at `next`.
   void WhoAnswered(int64_t next);
-  // That cluster has answered a question that was asked when so many connections had been begun.
-  void Met(uint64_t connections);
+  // That cluster has answered a question that was asked when so many connections had been begun, and these had been lost
+  // when it was answered.
+  void Met(uint64_t connections, uint64_t losses);
   // It is connected to another cluster: no report of it proves anything any more.
   void Distrust() { trusted_ = false; }
   bool trusted() const { return trusted_; }
   // It has met its cluster and lost all connections since: what it finds there may be another one with the same id.
-  bool cut_off() const { return met_ && connections_.lost(); }
+  // What was lost before were addresses that hang up.
+  bool cut_off() const { return met_ && connections_.losses() > losses_before_; }
   // A delivery report and its first message, which has been taken from it.
   struct Report {
     rd_kafka_event_t* event = nullptr;
@@ -125,6 +127,7 @@ class Producer {
   uint64_t known_ = 0;
   bool trusted_ = true;
   bool met_ = false;
+  uint64_t losses_before_ = 0;  // met_: when it was met for the first time
   bool asked_who_ = false;
   int64_t ask_who_at_ = 0;
 };
