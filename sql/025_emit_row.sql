@@ -97,12 +97,13 @@ DROP TABLE orders;
 DROP ROLE regress_writer;
 
 -- A payload does not depend on what the session has set for its own output.
-CREATE TABLE row_values (id int PRIMARY KEY, f float8, b bytea, i interval);
+CREATE TABLE row_values (id int PRIMARY KEY, f float8, b bytea, i interval, days daterange, many datemultirange, each daterange[], of regclass);
 CREATE TRIGGER row_values AFTER INSERT ON row_values FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('row_values', 'id');
-INSERT INTO row_values VALUES (1, 0.1::float8 + 0.2::float8, '\xdeadbeef', '1 day 02:03:04');
-SET extra_float_digits = -15; SET bytea_output = escape; SET intervalstyle = iso_8601;
-INSERT INTO row_values VALUES (1 + 1, 0.1::float8 + 0.2::float8, '\xdeadbeef', '1 day 02:03:04');
+INSERT INTO row_values VALUES (1, 0.1::float8 + 0.2::float8, '\xdeadbeef', '1 day 02:03:04', '[2026-02-01,2026-02-02)', '{[2026-02-01,2026-02-02)}', '{"[2026-02-01,2026-02-02)"}', 'row_values');
+SET extra_float_digits = -15; SET bytea_output = escape; SET intervalstyle = iso_8601; SET datestyle = 'SQL, DMY'; SET quote_all_identifiers = on;
+INSERT INTO row_values SELECT 2, f, b, i, days, many, each, of FROM row_values;
 SHOW intervalstyle;
-RESET extra_float_digits; RESET bytea_output; RESET intervalstyle;
+SHOW datestyle;
+RESET extra_float_digits; RESET bytea_output; RESET intervalstyle; RESET datestyle; RESET quote_all_identifiers;
 SELECT convert_from(payload, 'UTF8') FROM outbox_internal.log WHERE aggregate_type = 'row_values' ORDER BY created_at;
 DROP TABLE row_values;

@@ -88,6 +88,28 @@ CREATE TRIGGER emit INSTEAD OF INSERT ON regress_shop.bytes FOR EACH ROW EXECUTE
 INSERT INTO regress_shop.bytes VALUES ('Order', 'bytes', '\x00ff');
 SELECT event_type, aggregate_id, payload, payload_bytes, content_type FROM outbox.event ORDER BY event_type;
 ROLLBACK;
+-- one key, and the same headers, whatever a session has set; a domain is what it is made of
+CREATE DOMAIN regress_shop.blob AS bytea;
+CREATE DOMAIN regress_shop.moment AS timestamptz;
+CREATE VIEW regress_shop.keyed AS SELECT aggregatetype, ''::bytea AS aggregateid, type, ''::regress_shop.blob AS payload, now()::regress_shop.moment AS at,
+  now() - now() AS span, tstzrange(now(), NULL) AS range FROM outbox.outboxevent;
+CREATE VIEW regress_shop.timed AS SELECT aggregatetype, now() AS aggregateid, type, payload FROM outbox.outboxevent;
+CREATE TRIGGER emit INSTEAD OF INSERT ON regress_shop.keyed FOR EACH ROW EXECUTE FUNCTION outbox.emit_outboxevent();
+CREATE TRIGGER emit INSTEAD OF INSERT ON regress_shop.timed FOR EACH ROW EXECUTE FUNCTION outbox.emit_outboxevent();
+BEGIN;
+SET LOCAL timezone = 'UTC';
+INSERT INTO regress_shop.keyed VALUES ('Keyed', 'abc', 'one', '\x00ff', '2026-02-01 00:00+00', '1 day 2:03', '[2026-02-01 00:00+00,)');
+INSERT INTO regress_shop.timed VALUES ('Timed', '2026-02-01 00:00+00', 'one', '{}');
+SET LOCAL timezone = 'Asia/Tokyo';
+SET LOCAL datestyle = 'SQL, DMY';
+SET LOCAL intervalstyle = 'iso_8601';
+SET LOCAL bytea_output = 'escape';
+INSERT INTO regress_shop.keyed VALUES ('Keyed', 'abc', 'two', '\x00ff', '2026-02-01 00:00+00', '1 day 2:03', '[2026-02-01 00:00+00,)');
+INSERT INTO regress_shop.timed VALUES ('Timed', '2026-02-01 00:00+00', 'two', '{}');
+SHOW bytea_output;
+SET LOCAL bytea_output = 'hex';
+SELECT event_type, aggregate_id, payload_bytes, content_type, headers FROM outbox.event ORDER BY aggregate_type, event_type;
+ROLLBACK;
 -- a view that lacks what an event needs, a header whose name is taken, and other uses
 CREATE VIEW regress_shop.lacks AS SELECT id, aggregatetype, payload FROM outbox.outboxevent;
 CREATE TRIGGER emit INSTEAD OF INSERT ON regress_shop.lacks FOR EACH ROW EXECUTE FUNCTION outbox.emit_outboxevent();

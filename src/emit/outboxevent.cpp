@@ -12,6 +12,7 @@
 #include "emit/header.h"
 #include "emit/insert.h"
 #include "emit/is_json.h"
+#include "emit/one_text.h"
 #include "emit/trace.h"
 #include "pg/entry.h"
 
@@ -67,8 +68,8 @@ int RequireColumn(const Row& row, const char* name) {
   return column;
 }
 
-// Does not follow the session's style of dates.
-text* ValueText(Oid type, Datum value) {
+// Of a type that is no domain. Times are as JSON has them.
+text* OutputText(Oid type, Datum value) {
   switch (type) {
     case TEXTOID:
     case VARCHAROID:
@@ -92,6 +93,14 @@ text* ValueText(Oid type, Datum value) {
   return cstring_to_text(OidOutputFunctionCall(output, value));
 }
 
+// The same in every session.
+text* ValueText(Oid type, Datum value) {
+  const int level = PinText(type);
+  text* said = OutputText(getBaseType(type), value);
+  UnpinText(level);
+  return said;
+}
+
 // nullptr: NULL, or no such column (0).
 text* ColumnText(const Row& row, int column) {
   if (column == 0) {
@@ -109,7 +118,7 @@ void TakePayload(const Row& row, int column, NewEvent* event) {
     event->tombstone = true;
     return;
   }
-  const Oid type = SPI_gettypeid(row.desc, column);
+  const Oid type = getBaseType(SPI_gettypeid(row.desc, column));
   if (type == BYTEAOID) {
     TakeBytes(DatumGetByteaPP(value), event);
     return;
@@ -176,7 +185,7 @@ const pg_uuid_t* IdOf(const Row& row, int column) {
   if (null) {
     return nullptr;
   }
-  const Oid type = SPI_gettypeid(row.desc, column);
+  const Oid type = getBaseType(SPI_gettypeid(row.desc, column));
   if (type == UUIDOID) {
     return DatumGetUUIDP(value);
   }

@@ -6,6 +6,7 @@
 #include "emit/arguments.h"
 #include "emit/check.h"
 #include "emit/insert.h"
+#include "emit/one_text.h"
 #include "pg/entry.h"
 #include "pg/server_versions.h"
 #include "pg/statement_settings.h"
@@ -17,6 +18,7 @@ extern "C" {
 #include "executor/executor.h"
 #include "executor/spi.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
 #include "utils/bytea.h"
 #include "utils/float.h"
 #include "utils/fmgroids.h"
@@ -73,26 +75,6 @@ int FindColumn(const TriggerData* trigger, const char* name) {
   return column;
 }
 
-// Whether a value of this type has one text, whatever a session has set.
-bool HasOneText(Oid type) {
-  switch (getBaseType(type)) {
-    case BOOLOID:
-    case BPCHAROID:
-    case INT2OID:
-    case INT4OID:
-    case INT8OID:
-    case NAMEOID:
-    case NUMERICOID:
-    case OIDOID:
-    case TEXTOID:
-    case UUIDOID:
-    case VARCHAROID:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // The row with the values of its virtual generated columns (PostgreSQL 18), which a trigger's row does not have.
 HeapTuple WithVirtualColumns(Relation table, HeapTuple row) {
 #if PG_VERSION_NUM >= 180000
@@ -123,28 +105,26 @@ HeapTuple WithVirtualColumns(Relation table, HeapTuple row) {
 #endif
 }
 
-// What texts of times, numbers and bytes follow.
-constexpr pg::PinnedSetting kTextSettings[] = {{"TimeZone", "UTC"},           {"DateStyle", "ISO"},
-                                               {"IntervalStyle", "postgres"}, {"extra_float_digits", "1"},
-                                               {"bytea_output", "hex"},       {"lc_monetary", "C"}};
-
-// A row has one key: the settings are the same for all sessions.
 text* KeyOf(const TriggerData* trigger, HeapTuple row, int column) {
   TupleDesc desc = RelationGetDescr(trigger->tg_relation);
-  const int level = HasOneText(SPI_gettypeid(desc, column)) ? 0 : pg::Pin(kTextSettings);
+  const int level = PinText(SPI_gettypeid(desc, column));
   char* value = SPI_getvalue(row, desc, column);
-  if (level != 0) {
-    AtEOXact_GUC(false, level);
-  }
+  UnpinText(level);
   return value == nullptr ? nullptr : cstring_to_text(value);
 }
 
-// A payload says the same, whichever session has written the row. Times have the session's zone, and say so.
-constexpr pg::PinnedSetting kValueSettings[] = {
-    {"IntervalStyle", "postgres"}, {"extra_float_digits", "1"}, {"bytea_output", "hex"}};
+// A payload says the same, whichever session has written the row. Times have the session's zone, and say so. (Times
+// that JSON has by themselves follow no style; those in a range do. The search path, which names of objects follow,
+// stays: a cast to json is a function of the table's owner.)
+constexpr pg::PinnedSetting kValueSettings[] = {{"DateStyle", "ISO"},
+                                                {"IntervalStyle", "postgres"},
+                                                {"extra_float_digits", "1"},
+                                                {"bytea_output", "hex"},
+                                                {"quote_all_identifiers", "off"}};
 
 text* JsonOf(Datum row) {
-  const bool usual = IntervalStyle == INTSTYLE_POSTGRES && extra_float_digits > 0 && bytea_output == BYTEA_OUTPUT_HEX;
+  const bool usual = DateStyle == USE_ISO_DATES && IntervalStyle == INTSTYLE_POSTGRES && extra_float_digits > 0 &&
+                     bytea_output == BYTEA_OUTPUT_HEX && !quote_all_identifiers;
   const int level = usual ? 0 : pg::Pin(kValueSettings);
   text* json = DatumGetTextPP(DirectFunctionCall1(row_to_json, row));
   if (level != 0) {

@@ -1,0 +1,18 @@
+// The text of a value, where it must be the same in every session [P]: two texts of one key would be two keys, and no
+// order between their events. Plain code.
+#pragma once
+
+#include "pg/prelude.h"
+
+namespace outbox::emit {
+
+// Pins what the text of a value of this type follows: zone and style of times, bytes, digits, for names of objects the
+// search path. Until UnpinText(), or the end of the transaction or savepoint after an error. 0: it follows nothing.
+int PinText(Oid type);
+inline void UnpinText(int level) {
+  if (level != 0) {
+    AtEOXact_GUC(false, level);
+  }
+}
+
+}  // namespace outbox::emit
