@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "admin/common/operation.h"
@@ -141,11 +142,13 @@ bool WaitUntil(int64 end, CheckTables&& check_tables, Done&& done) {
 // What is looked at while waiting.
 constexpr const char* kLookedAt[] = {"route",      "pause",  "lane",    "progress", "side_lane", "side_topic",
                                      "lane_start", "parked", "outcome", "log",      "log_spare", "origin"};
+// What status() looks at besides, which wait_for() asks.
+constexpr const char* kLookedAtByStatus[] = {"audit", "server_run", "tick"};
 
 // One of these tables that somebody has locked against being looked at; nullptr: none, nor before this transaction
 // ends. Plain.
-const char* LockedTable() {
-  for (const char* table : kLookedAt) {
+const char* LockedTable(std::span<const char* const> tables) {
+  for (const char* table : tables) {
     const Oid oid = outbox::pg::FindOurRelation(table);
     if (OidIsValid(oid) && !LockToLook(oid)) {
       return table;
@@ -156,10 +159,13 @@ const char* LockedTable() {
 
 // Waits for whoever has a table locked, until the time is over, but at least for a moment: who makes a day table needs
 // no longer. Returns false then, and says so.
-bool AwaitTables(int64 end) {
+bool AwaitTables(int64 end, bool status) {
   end = std::max(end, outbox::MonotonicMicros() + kTableCheckMicros);
   for (;;) {
-    const char* locked = Guard(LockedTable);
+    const char* locked = Guard([&] {
+      const char* found = LockedTable(kLookedAt);
+      return found == nullptr && status ? LockedTable(kLookedAtByStatus) : found;
+    });
     if (locked == nullptr) {
       return true;
     }
@@ -412,7 +418,7 @@ OUTBOX_FUNCTION(outbox_wait_for) {
   outbox::Uuid id;
   Guard([&] { memcpy(id.data(), PG_GETARG_UUID_P(0)->data, id.size()); });
   RequirePreload();
-  if (!AwaitTables(end)) {
+  if (!AwaitTables(end, true)) {
     PG_RETURN_BOOL(false);
   }
   FoundEvent event = EventToWaitFor(id);
@@ -511,7 +517,7 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
     }
     delayed = PG_GETARG_BOOL(1);
   }
-  if (!AwaitTables(end)) {
+  if (!AwaitTables(end, false)) {
     PG_RETURN_BOOL(false);
   }
   uint64 barrier = AskForBarrier();
