@@ -28,8 +28,30 @@ struct {
   bool discover;
 } notes;
 
+// The outermost level of transaction and savepoints in which a change of routes or parked events stands; 0: in none.
+// What was rolled back is told of all the same, and is no reason to refuse anything.
+int changed_in = 0;
+
+void NoteChange() {
+  const int level = Max(GetCurrentTransactionNestLevel(), 1);
+  changed_in = changed_in == 0 ? level : Min(changed_in, level);
+}
+
+// Called while the savepoint is still the current level.
+void ChangeAtSavepointEnd(SubXactEvent event) {
+  const int level = GetCurrentTransactionNestLevel();
+  if (changed_in < level) {
+    return;
+  }
+  if (event == SUBXACT_EVENT_COMMIT_SUB) {
+    changed_in = level - 1;
+  } else if (event == SUBXACT_EVENT_ABORT_SUB) {
+    changed_in = 0;
+  }
+}
+
 void RefusePrepare() {
-  if (notes.config || notes.parked) {
+  if (changed_in != 0) {
     ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                     errmsg("cannot prepare a transaction that changed routes or parked events of outbox"),
                     errdetail("The workers are told of the change when the transaction commits."),
@@ -83,8 +105,8 @@ void OnTransactionEnd(XactEvent event, void*) {
     RefusePrepare();
   } else if (event == XACT_EVENT_COMMIT) {
     OnCommit();
-  } else if (event == XACT_EVENT_ABORT && notes.parked) {
-    TellWorkers(false, true);
+  } else if ((event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE) && notes.parked) {
+    TellWorkers(false, true);  // what a savepoint had locked is free again, too
   }
   ClockAtTransactionEnd(event);  // asks for what was emitted
   switch (event) {
@@ -110,10 +132,12 @@ void OnTransactionEnd(XactEvent event, void*) {
   caller_emitted = false;
   lone = false;
   notes = {};
+  changed_in = 0;
 }
 
 void OnSavepointEnd(SubXactEvent event, SubTransactionId, SubTransactionId, void*) {
   counter.savepoint_ends(event);
+  ChangeAtSavepointEnd(event);
 }
 
 }  // namespace
@@ -172,10 +196,12 @@ bool EmittedDays(int32* first, int32* last) {
 
 void NoteConfigChange() {
   notes.config = true;
+  NoteChange();
 }
 
 void NoteParkedChange() {
   notes.parked = true;
+  NoteChange();
 }
 
 void NoteErasure() {

@@ -31,7 +31,8 @@ bool EmittedToSpare();
 bool EmittedDays(int32* first, int32* last);
 
 // It changes routes: when it commits, the database's config_generation goes up and its workers wake. Such a transaction
-// cannot be prepared, because no callback runs at COMMIT PREPARED. Raises nothing.
+// cannot be prepared, because no callback runs at COMMIT PREPARED, unless a savepoint has taken all of that back.
+// Raises nothing.
 void NoteConfigChange();
 // It changes parked events by hand: the same for parked_generation, which goes up on abort as well: rows that this
 // transaction had locked are free again, and a lane may have passed them over meanwhile. Raises nothing.

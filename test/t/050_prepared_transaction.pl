@@ -36,5 +36,19 @@ $node->safe_psql('postgres', "COMMIT PREPARED 'polled'");
 my $deadline = time + 20;
 select undef, undef, undef, 0.05 until arrived() =~ /polled$/ || time > $deadline;
 like(arrived(), qr/polled$/, 'COMMIT PREPARED needs no other commit to be noticed');
+
+# The workers are told of a change of routes at commit, which COMMIT PREPARED does not tell of. What was taken back needs no word.
+sub prepares
+{
+	my ($sql, $name) = @_;
+	my (undef, undef, $error) = $node->psql('postgres', "BEGIN; $sql; PREPARE TRANSACTION 'change'");
+	return $error =~ /cannot prepare/ ? 'refused' : $node->psql('postgres', "ROLLBACK PREPARED 'change'") == 0 ? 'prepared' : $error;
+}
+my $pause = q{SELECT outbox.pause('redis', reason => 'test')};
+is(prepares($pause), 'refused', 'a change of routes is not prepared');
+is(prepares("SAVEPOINT a; $pause; RELEASE a"), 'refused', 'nor in a savepoint that stands');
+is(prepares("SAVEPOINT a; SAVEPOINT b; $pause; RELEASE b; ROLLBACK TO a"), 'prepared', 'one that a savepoint has taken back is none');
+is(prepares("SAVEPOINT a; $pause; SAVEPOINT b; SELECT outbox.resume('redis'); ROLLBACK TO b"), 'refused', 'what was changed before the savepoint stands');
+is(prepares("$pause; SAVEPOINT a; SELECT outbox.resume('redis'); ROLLBACK TO a"), 'refused', 'and outside of it');
 no_server_crashed($node);
 done_testing();
