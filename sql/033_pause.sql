@@ -66,7 +66,7 @@ ROLLBACK;
 -- a paused key: its events that are to be tried wait, and go when it is let go; other keys do not care
 INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, state, order_key, due_at, aggregate_type, aggregate_id, event_type, topic, attempts)
 SELECT r.id, 0, timestamptz '2026-01-01' + n * interval '1 second' + k * interval '1 hour', ('00000000-0000-4000-800' || k || '-' || lpad(n::text, 12, '0'))::uuid,
-  CASE WHEN n < 3 THEN 'retrying' ELSE 'blocked' END, k, CASE WHEN n < 3 THEN now() + interval '1 hour' END, 'order', k::text, 'e', 't', n
+  CASE WHEN n < 3 THEN 'retrying' ELSE 'blocked' END, k, CASE WHEN n < 3 THEN now() + interval '9 minutes' END, 'order', k::text, 'e', 't', n
 FROM outbox.route r, generate_series(1, 4) n, (VALUES (7), (8)) v (k) WHERE r.name = 'regress pause';
 CREATE VIEW pg_temp.parked AS
   SELECT p.aggregate_id AS key, right(p.id::text, 1) AS n, p.state, p.attempts, p.due_at <= clock_timestamp() AS due

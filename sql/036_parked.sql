@@ -32,7 +32,7 @@ BEGIN
   FROM outbox.route t WHERE t.name = r;
   PERFORM outbox.retry(pg_temp.id(n), r);
   DELETE FROM outbox.audit a WHERE a.at >= begun;
-  UPDATE outbox_internal.parked p SET state = s, attempts = tries, due_at = CASE WHEN s IN ('retrying', 'scheduled') THEN now() + interval '1 hour' END
+  UPDATE outbox_internal.parked p SET state = s, attempts = tries, due_at = CASE WHEN s IN ('retrying', 'scheduled') THEN now() + interval '9 minutes' END
   FROM outbox.route t WHERE p.route_id = t.id AND t.name = r AND p.id = pg_temp.id(n);
   RESET client_min_messages;
 END $$;

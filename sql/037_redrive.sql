@@ -72,7 +72,7 @@ CALL outbox.redrive(dry_run => false);
 -- order per key: what is behind an event that is backing off waits for it
 SELECT pg_temp.fill();
 CALL outbox.redrive('regress a', aggregate_id => 'k1', until => '2026-02-01 00:04', dry_run => false);
-UPDATE outbox_internal.parked SET due_at = now() + interval '1 hour' WHERE state = 'retrying';
+UPDATE outbox_internal.parked SET due_at = now() + interval '9 minutes' WHERE state = 'retrying';
 CALL outbox.redrive('regress a', dry_run => false);
 SELECT * FROM pg_temp.parked;
 SELECT p.aggregate_id, p.state, string_agg(right(p.id::text, 2), ',' ORDER BY p.created_at) FROM outbox_internal.parked p

@@ -8,7 +8,7 @@ RESET client_min_messages;
 SET timezone = 'UTC';
 CREATE SERVER regress_keys FOREIGN DATA WRAPPER outbox_log;
 BEGIN;
-SELECT outbox.create_route('regress keys', 'regress_keys', '{regress_keys}', on_failure => 'block') > 0 AS made;
+SELECT outbox.create_route('regress keys', 'regress_keys', '{regress_keys}', on_failure => 'block', backoff_cap => '1 day') > 0 AS made;
 SELECT outbox.pause('regress keys', reason => 'the test needs it still');
 COMMIT;
 CREATE FUNCTION pg_temp.id(n int) RETURNS uuid LANGUAGE sql AS $$ SELECT ('00000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid $$;

@@ -109,7 +109,7 @@ is(came('person', $given_up), 0, 'and never what was given up');
 my ($head, @followers) = split /\n/, sql(q{INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, state, due_at, order_key, aggregate_type, aggregate_id,
 	event_type, payload, topic)
   SELECT r.id, 0, now() + n * interval '1 us', gen_random_uuid(), CASE n WHEN 1 THEN 'retrying' ELSE 'blocked' END,
-	CASE n WHEN 1 THEN now() + interval '1 day' END, 4711, 'key', 'k', 'x', n::text::bytea, 'key' FROM outbox.route r, generate_series(1, 3) n RETURNING id});
+	CASE n WHEN 1 THEN now() + interval '9 minutes' END, 4711, 'key', 'k', 'x', n::text::bytea, 'key' FROM outbox.route r, generate_series(1, 3) n RETURNING id});
 $person->query_safe('BEGIN');
 $person->query_safe("SELECT 1 FROM outbox_internal.parked WHERE id = '$followers[0]' FOR UPDATE");
 is(sql("SET lock_timeout = '20s'; SELECT outbox.skip('$head', 'not wanted')"), '1', 'skip() does not wait for who is behind');
