@@ -116,6 +116,9 @@ CALL outbox.redrive(batch => NULL, dry_run => false);
 CALL outbox.redrive(dry_run => NULL);
 \echo :SQLSTATE
 CALL outbox.redrive(since => 'infinity');
+-- nor do the last years that a timestamptz has come before all others
+CALL outbox.redrive(since => '294250-01-01');
+CALL outbox.discard_dead_letters(since => '294250-01-01', reason => 'x');
 CALL outbox.redrive(until => '-infinity');
 CALL outbox.redrive(per_second => 0, dry_run => false);
 \echo :SQLSTATE

@@ -14,6 +14,7 @@ SELECT bool_and(created_at >= :'begun' AND id IS NOT NULL) AS times_and_ids, boo
 FROM (SELECT *, lag(created_at) OVER () AS before FROM outbox.events_of('regress_of', '1')) e;
 SELECT event_type FROM outbox.events_of('regress_of', '1', "limit" => 2);
 SELECT count(*) FROM outbox.events_of('regress_of', '1', since => pg_catalog.now() + interval '1 hour');
+SELECT count(*) FROM outbox.events_of('regress_of', '1', since => '294250-01-01');
 SELECT count(*) FROM outbox.events_of('regress_of', '1', since => '-infinity');
 SELECT count(*) FROM outbox.events_of('regress_of', '%') a, outbox.events_of('regress\_of', '1') b;
 SELECT count(*) FROM outbox.events_of('regress_none', '1');

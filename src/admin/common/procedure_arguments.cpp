@@ -1,5 +1,6 @@
 #include "admin/common/procedure_arguments.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "pg/shared.h"
@@ -45,14 +46,7 @@ std::optional<int64> TimeArgument(FunctionCallInfo fcinfo, int number) {
   if (PG_ARGISNULL(number)) {
     return std::nullopt;
   }
-  TimestampTz at = PG_GETARG_TIMESTAMPTZ(number);
-  if (TIMESTAMP_IS_NOBEGIN(at)) {
-    return kFirst;
-  }
-  if (TIMESTAMP_IS_NOEND(at)) {
-    return kLast;
-  }
-  return std::min(std::max(at + kPgEpochMicros, kFirst), kLast);
+  return std::clamp(SaturatedUnixMicros(PG_GETARG_TIMESTAMPTZ(number)), kFirst, kLast);
 }
 
 void RequireOrder(std::optional<int64> since, std::optional<int64> until) {

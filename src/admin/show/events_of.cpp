@@ -3,6 +3,9 @@
 // The log has no index by key: it would cost every emit(). So the events of the time asked for are read through, day
 // table by day table, beginning where the index by transaction id says that they begin. No payloads and headers:
 // members of pg_monitor may call this.
+#include <algorithm>
+
+#include "admin/common/procedure_arguments.h"
 #include "admin/common/query.h"
 #include "admin/lookup/find_event.h"
 #include "pg/entry.h"
@@ -44,12 +47,11 @@ Wanted ReadArguments(FunctionCallInfo fcinfo) {
     throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "limit must be between 1 and " + std::to_string(kMostRows),
                     "It is " + std::to_string(wanted.limit) + ".", "The newest events come first."};
   }
-  const TimestampTz since = PG_GETARG_TIMESTAMPTZ(2);
-  if (TIMESTAMP_IS_NOEND(since)) {
+  if (TIMESTAMP_IS_NOEND(PG_GETARG_TIMESTAMPTZ(2))) {
     throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "since must not be infinity", "Nothing was emitted after that.",
                     "For example since => now() - interval '1 hour'; -infinity reads the whole log."};
   }
-  wanted.since = Max(since, -kPgEpochMicros) + kPgEpochMicros;  // the log is younger than 1970
+  wanted.since = std::max<int64>(TimeArgument(fcinfo, 2).value(), 0);  // the log is younger than 1970
   return wanted;
 }
 
