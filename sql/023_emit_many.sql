@@ -50,6 +50,8 @@ SELECT * FROM refused($$SELECT outbox.emit_many('[{"aggregate_type": "o", "event
 SELECT * FROM refused($$SELECT outbox.emit_many('[{"aggregate_type": "o", "event_type": "e", "payload": 1}, {"aggregate_type": "o", "event_type": "e"}]')$$);
 SELECT * FROM refused($$SELECT outbox.emit_many('[{"aggregate_type": 5, "event_type": "e", "payload": 1}]')$$);
 SELECT * FROM refused($$SELECT outbox.emit_many('[{"aggregate_type": "o", "aggregate_id": 1.5, "event_type": "e", "payload": 1}]')$$);
+SELECT * FROM refused($$SELECT outbox.emit_many('[{"aggregate_type": "o", "aggregate_id": 1e30, "event_type": "e", "payload": 1}]')$$);
+SELECT * FROM refused($$SELECT outbox.emit_many('[{"aggregate_type": "o", "aggregate_id": -9223372036854775809, "event_type": "e", "payload": 1}]')$$);
 SELECT * FROM refused($$SELECT outbox.emit_many('[{"aggregate_type": "o", "aggregate_id": true, "event_type": "e", "payload": 1}]')$$);
 SELECT * FROM refused($$SELECT outbox.emit_many('[{"event_type": "e", "payload": 1}]')$$);
 SELECT * FROM refused($$SELECT outbox.emit_many('[{"aggregate_type": "o", "event_type": "e", "payload": "{}"}]')$$);

@@ -53,6 +53,11 @@ bool Is(const JsonbValue* name, const char* text) {
          memcmp(name->val.string.val, text, strlen(text)) == 0;
 }
 
+// A number of JSON against one. What does not fit is refused before it is converted: PostgreSQL's word names no member.
+bool Compares(PGFunction compare, Datum number, int64 bound) {
+  return DatumGetBool(DirectFunctionCall2(compare, number, NumericGetDatum(int64_to_numeric(bound))));
+}
+
 // A string, or NULL for JSON null; numbers too where they are keys.
 text* TextOf(const JsonbValue* value, const char* name, bool number) {
   switch (value->type) {
@@ -63,9 +68,12 @@ text* TextOf(const JsonbValue* value, const char* name, bool number) {
     case jbvNumeric:
       if (number) {
         // As emit(.., bigint, ..) would spell it; a fraction is no key.
-        Datum integer = DirectFunctionCall1(numeric_int8, NumericGetDatum(value->val.numeric));
-        if (!DatumGetBool(DirectFunctionCall2(numeric_eq, NumericGetDatum(value->val.numeric),
-                                              DirectFunctionCall1(int8_numeric, integer)))) {
+        const Datum given = NumericGetDatum(value->val.numeric);
+        if (Compares(numeric_gt, given, PG_INT64_MAX) || Compares(numeric_lt, given, PG_INT64_MIN)) {
+          RefuseShape("The aggregate_id is a number beyond bigint; as a string it may have any digits.");
+        }
+        Datum integer = DirectFunctionCall1(numeric_int8, given);
+        if (!DatumGetBool(DirectFunctionCall2(numeric_eq, given, DirectFunctionCall1(int8_numeric, integer)))) {
           RefuseShape("The aggregate_id is a number with a fraction.");
         }
         return cstring_to_text(DatumGetCString(DirectFunctionCall1(int8out, integer)));
@@ -126,11 +134,8 @@ void TakeSchemaVersion(NewEvent* event, const JsonbValue* value) {
     if (!DatumGetBool(DirectFunctionCall2(numeric_eq, number, whole))) {
       RefuseSchemaVersion("a number with a fraction");
     }
-    const auto is = [number](PGFunction compare, int64 bound) {
-      return DatumGetBool(DirectFunctionCall2(compare, number, NumericGetDatum(int64_to_numeric(bound))));
-    };
-    if (is(numeric_gt, PG_INT32_MAX) || is(numeric_lt, PG_INT32_MIN)) {
-      RefuseSchemaVersion(is(numeric_lt, 0) ? "a number below 0" : "a number above 2147483647");
+    if (Compares(numeric_gt, number, PG_INT32_MAX) || Compares(numeric_lt, number, PG_INT32_MIN)) {
+      RefuseSchemaVersion(Compares(numeric_lt, number, 0) ? "a number below 0" : "a number above 2147483647");
     }
     event->schema_version = DatumGetInt32(DirectFunctionCall1(numeric_int4, number));
   } else if (event->versioned) {
