@@ -73,6 +73,24 @@ std::string WellFormedUtf8(std::string_view text, size_t limit) {
   return Clean(text, limit, [](char control) { return control == '\0' ? '?' : control; });
 }
 
+std::string SpelledUtf8(std::string_view text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string spelled;
+  while (!text.empty()) {
+    const size_t length = CharacterLength(text);
+    if (length == 0) {
+      const auto byte = static_cast<uint8_t>(text.front());
+      spelled += "\\x";
+      spelled += kDigits[byte / 16];
+      spelled += kDigits[byte % 16];
+    } else {
+      spelled.append(text.substr(0, length));
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return spelled;
+}
+
 bool IsUtf8(std::string_view text) {
   while (!text.empty()) {
     // Eight characters of ASCII at once.

@@ -15,6 +15,9 @@ std::string PrintableUtf8(std::string_view text, size_t limit);
 // As PrintableUtf8, for names, where a tab matters: control characters stay, but a zero byte becomes "?".
 std::string WellFormedUtf8(std::string_view text, size_t limit);
 
+// As it is, but each byte that is no part of a well-formed character is spelled \xNN: what differs still does.
+std::string SpelledUtf8(std::string_view text);
+
 // Whether all of it is well-formed. Zero bytes and other control characters are.
 bool IsUtf8(std::string_view text);
 

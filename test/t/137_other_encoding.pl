@@ -87,5 +87,13 @@ comes('maß.straße', 32, 'it arrives under the new name');
 is(orders('maß.straße')->{'schlüssel2'}, join(' ', 1 .. 20), 'in order');
 ok(wait_idle($node), 'idle');
 is(join(' ', sort grep { !/^outbox/ } $redis->keys_like('*')), 'größe.straße größe.weg maß.straße', 'no event went anywhere else');
+
+# A database that takes any bytes as text: its figures are UTF-8 all the same, and names that differ stay apart.
+sql(q{CREATE DATABASE bytes ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0});
+sub in_bytes { my ($query) = @_; return $node->safe_psql('bytes', $query) }
+in_bytes(q{SET client_min_messages = error; CREATE EXTENSION outbox; CREATE SERVER nobody FOREIGN DATA WRAPPER outbox_null;
+	SELECT outbox.create_route(E'bad\\xe9', server => 'nobody'), outbox.create_route(E'bad\\xea', server => 'nobody'), outbox.create_route('größe', server => 'nobody')});
+my $figures = in_bytes('SELECT outbox.metrics_text()');
+like($figures, qr/route="$_"/, "the figures of $_") foreach quotemeta('bad\\\\xe9'), quotemeta('bad\\\\xea'), 'größe';
 no_server_crashed($node);
 done_testing();

@@ -92,6 +92,16 @@ TEST(WellFormedUtf8, KeepsNamesButWhatNobodyCanStore) {
   EXPECT_EQ(WellFormedUtf8(std::string("a\0b\xC3", 4), 100), "a?b?");
 }
 
+TEST(Utf8, SpellsWhatIsMalformed) {
+  EXPECT_EQ(SpelledUtf8("gr\xC3\xB6\xC3\x9F"
+                        "e"),
+            "gr\xC3\xB6\xC3\x9F"
+            "e");
+  EXPECT_EQ(SpelledUtf8("bad\xE9"), "bad\\xe9");
+  EXPECT_EQ(SpelledUtf8("\xC3\x0A\xFF"), "\\xc3\n\\xff");
+  EXPECT_EQ(SpelledUtf8(""), "");
+}
+
 TEST(PrintableUtf8, ReplacesWhatNobodyCanStoreOrShow) {
   EXPECT_EQ(PrintableUtf8(std::string("a\0b\nc\x7F", 6), 100), "a b c ");
   EXPECT_EQ(PrintableUtf8("\x80\xC0\xAF\xFF", 100), "????");

@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "admin/common/query.h"
+#include "base/utf8.h"
+#include "pg/encoding.h"
 #include "pg/guard.h"
 
 extern "C" {
@@ -335,7 +337,8 @@ std::string Samples::Text(TextFormat format) const {
       const char* separator = "{";
       const auto append = [&](const char* label, std::string_view value) {
         text += separator + std::string(label) + "=\"";
-        AppendEscaped(value, &text);
+        // The formats are UTF-8. A database in SQL_ASCII takes any bytes as a name.
+        AppendEscaped(pg::SpeaksUtf8() && !IsUtf8(value) ? SpelledUtf8(value) : std::string(value), &text);
         text += "\"";
         separator = ",";
       };
