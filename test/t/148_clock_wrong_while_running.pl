@@ -116,7 +116,14 @@ psql("COMMIT PREPARED 'open'");
 ok(wait_idle($node), 'it is delivered');
 isnt($node->psql('postgres', "BEGIN; SELECT outbox.reset_clock(); SELECT outbox.emit('t', 'k', 'no', '0'); COMMIT", stderr => \$err), 0, 'nor in a transaction that emits');
 Outbox::Faults::put('reset.sooner', 0);
-psql('BEGIN; SELECT outbox.reset_clock(); ROLLBACK');
+foreach my $level ('repeatable read', 'serializable')
+{
+	isnt($node->psql('postgres', "SET default_transaction_isolation = '$level'; SELECT outbox.reset_clock()", stderr => \$err), 0, "nor in a $level transaction");
+	like($err, qr/READ COMMITTED only.*HINT:  BEGIN ISOLATION LEVEL READ COMMITTED; SELECT outbox.reset_clock\(\); COMMIT;/s, 'which names the level');
+}
+isnt($node->psql('postgres', 'BEGIN; SAVEPOINT s; SELECT outbox.reset_clock()', stderr => \$err), 0, 'nor in a subtransaction');
+like($err, qr/in a subtransaction/, 'which is said');
+psql("SET default_transaction_isolation = 'serializable'; BEGIN ISOLATION LEVEL READ COMMITTED; SELECT outbox.reset_clock(); ROLLBACK");
 cmp_ok(abs(emit() - $day), '<', 90, 'taken back it has never been');
 ok(wait_idle($node), 'events flow');
 

@@ -122,6 +122,7 @@ sql("SELECT pg_reload_conf()");
 ok(wait_for_value($node, q(SELECT value FROM outbox.metrics() WHERE name = 'outbox_lanes' AND labels @> '{"state": "unowned"}'), '1', 30), 'a lane that nobody has');
 ok(wait_for_value($node, q(SELECT value BETWEEN 1500 AND 2700 FROM outbox.metrics() WHERE name = 'outbox_pending_events'), 't', 30), 'how much waits is known without a worker');
 is(figure('enabled'), 0, 'publishing is off');
+is(figure('workers_wanted') . ' ' . sql(q(SELECT wanted FROM outbox.process WHERE process = 'relay')), '0 0', 'no relay worker is wanted, by the figure and by the view');
 
 # --- a hundred routes, tables locked by others, and how long it takes ---
 sql("SELECT outbox.create_route('r' || i, server => 'redis', aggregate_types => '{other}') FROM generate_series(1, 130) i");

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "pg/process_slots.h"
+
 namespace outbox::admin {
 
 namespace {
@@ -152,7 +154,7 @@ bool TryReadSharedView(Oid database, SharedView* view) {
       pg::DatabaseSlot& slot = pg::Databases()[i];
       if (slot.database == database) {
         view->active = slot.active;
-        view->relay_demand = slot.relay_demand;
+        view->relays_wanted = pg::RelaysWanted(slot);
         view->clock = pg_atomic_read_u64(&slot.clock);
       }
     }

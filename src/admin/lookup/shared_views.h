@@ -52,7 +52,7 @@ std::vector<pg::StandingSlot> ReadStanding(Oid database);
 // What one answer shows of a database, as it was at one moment.
 struct SharedView {
   bool active = false;  // it has a slot, and its outbox is one that works
-  int relay_demand = 0;
+  int relays_wanted = 0;
   uint64 clock = 0;                 // last reading, Unix microseconds; 0: none
   std::vector<WorkerView> workers;  // of all databases
   std::vector<OwnedLaneView> lanes;

@@ -154,10 +154,16 @@ OUTBOX_FUNCTION(outbox_reset_clock) {
   RequireWritable("outbox.reset_clock()");
   RequirePreload();
   const bool force = !PG_ARGISNULL(0) && PG_GETARG_BOOL(0);
-  if (GetCurrentTransactionNestLevel() > 1 || IsolationUsesXactSnapshot()) {
+  if (GetCurrentTransactionNestLevel() > 1) {
+    throw UserError{ERRCODE_ACTIVE_SQL_TRANSACTION, "outbox.reset_clock() cannot run in a subtransaction", "",
+                    "Call it outside of savepoints and blocks with EXCEPTION."};
+  }
+  if (IsolationUsesXactSnapshot()) {
     throw UserError{ERRCODE_ACTIVE_SQL_TRANSACTION,
-                    "outbox.reset_clock() cannot run in a subtransaction or on an old snapshot", "",
-                    "Call it by itself."};
+                    "outbox.reset_clock() can run in isolation level READ COMMITTED only",
+                    "It looks again and again at what others have committed meanwhile.",
+                    "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT outbox.reset_clock(); COMMIT; does it, whatever "
+                    "default_transaction_isolation says."};
   }
   outbox::pg::BelieveWall();
   const int64 now = outbox::pg::RawWall();

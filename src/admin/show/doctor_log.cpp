@@ -29,13 +29,14 @@ void CheckDayTables(Findings* findings) {
   // Detached by hand, or made by somebody: their names are those of days, or were.
   for (const Row& row :
        RunSql(Access::kRead,
-              "SELECT quote_ident(c.relname), c.relkind IN ('r', 'p', 'f'), regexp_replace(c.relname, '_.*', ''), CASE "
+              "SELECT format('%I.%I', c.relnamespace::regnamespace::name, c.relname), c.relkind IN ('r', 'p', 'f'), "
+              "regexp_replace(c.relname, '_.*', ''), CASE "
               "c.relkind WHEN 'v' THEN 'VIEW' WHEN 'm' THEN 'MATERIALIZED VIEW' WHEN 'S' THEN 'SEQUENCE' WHEN 'f' THEN "
               "'FOREIGN TABLE' ELSE 'TABLE' END FROM pg_class c WHERE c.relnamespace = ANY "
               "('{outbox,outbox_internal}'::regnamespace[]) AND "
               "c.relkind IN ('r', 'p', 'f', 'v', 'm', 'S') AND NOT c.relispartition AND c.relname ~ "
               "'^(log|progress|tick|outcome|emit_key)_[0-9]{8}(_aside(_[0-9]+)?)?$' ORDER BY 1")) {
-    const std::string name = "outbox_internal." + row[0].value();
+    const std::string name = row[0].value();
     const bool events = row[1] == "t" && row[2] == "log";
     findings->Warn("day tables",
                    name + " is no part of outbox_internal." + row[2].value() + ", though it has the name of a day" +

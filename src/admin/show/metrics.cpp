@@ -457,7 +457,7 @@ void AddDestinations(const Sources& from) {
 
 void AddWorkers(const Sources& from) {
   Samples* samples = from.samples;
-  samples->Add(kWorkersWanted, samples->none(), from.view.active ? from.view.relay_demand : 0);
+  samples->Add(kWorkersWanted, samples->none(), from.view.active ? from.view.relays_wanted : 0);
   for (const WorkerView& worker : from.view.workers) {
     if (worker.database != MyDatabaseId || !worker.running) {
       continue;
