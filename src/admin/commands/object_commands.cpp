@@ -136,6 +136,7 @@ void CheckRenameObject(Node* statement) {
   switch (rename->renameType) {
     case OBJECT_VIEW:
     case OBJECT_TABLE:
+    case OBJECT_INDEX:  // which a view may be called there, too
     case OBJECT_COLUMN:
       CheckView(rename->relation, rename->renameType == OBJECT_COLUMN ? "rename a column of" : "rename");
       break;

@@ -5,6 +5,7 @@
 #include "admin/commands/own_relations.h"
 #include "admin/commands/trigger_commands.h"
 #include "admin/guard/by_hand.h"
+#include "admin/guard/firing.h"
 #include "admin/guard/loss.h"
 #include "days/day_table_ddl.h"
 #include "pg/guard.h"
@@ -13,6 +14,7 @@
 #include "pg/transaction.h"
 
 extern "C" {
+#include "catalog/dependency.h"
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/partition.h"
@@ -172,6 +174,29 @@ Oid TableOfOurIndex(Oid index) {
   return InvalidOid;
 }
 
+bool IsOwnSequence(Oid relation) {
+  return InSchemaInUse(relation) && get_rel_relkind(relation) == RELKIND_SEQUENCE && OwnsRelation(relation) &&
+         !pg::InOwnStatement();
+}
+
+// ALTER TABLE and ALTER INDEX rename relations of any kind. What an index is for is known by its name. (Views:
+// object_commands.cpp.)
+void CheckRenameRelation(const RangeVar* name) {
+  const Oid relation = FindRelation(name);
+  if (!OidIsValid(relation)) {
+    return;
+  }
+  const Oid indexed = Guard([relation] {
+    return OidIsValid(get_index_constraint(relation)) ? IndexGetRelation(relation, true) : TableOfOurIndex(relation);
+  });
+  if (OidIsValid(FindAltered(name)) || Guard([relation] { return IsOwnSequence(relation); })) {
+    RefuseShape(relation, "rename");
+  } else if (OidIsValid(indexed) &&
+             Guard([indexed] { return !pg::InOwnStatement() && IsOwnTable(indexed) && OwnsRelation(indexed); })) {
+    RefuseShape(indexed, "rename an index of");
+  }
+}
+
 }  // namespace
 
 void CheckAlterTable(Node* statement) {
@@ -181,6 +206,29 @@ void CheckAlterTable(Node* statement) {
     for (int i = 0; i < list_length(alter->cmds); i++) {
       CheckForm(table, static_cast<AlterTableCmd*>(list_nth(alter->cmds, i)));
     }
+  }
+}
+
+bool SwitchesTriggersOn(Node* statement) {
+  const auto* alter = reinterpret_cast<AlterTableStmt*>(statement);
+  for (int i = 0; i < list_length(alter->cmds); i++) {
+    switch (static_cast<AlterTableCmd*>(list_nth(alter->cmds, i))->subtype) {
+      case AT_EnableTrig:
+      case AT_EnableTrigAll:
+      case AT_EnableTrigUser:
+      case AT_EnableAlwaysTrig:
+        return true;
+      default:
+        break;
+    }
+  }
+  return false;
+}
+
+void KeepGuardsFiring(Node* statement) {
+  const Oid table = FindAltered(reinterpret_cast<AlterTableStmt*>(statement)->relation);
+  if (OidIsValid(table)) {
+    LetGuardsFire(table);
   }
 }
 
@@ -210,15 +258,20 @@ void CheckRename(Node* statement) {
   const auto* rename = reinterpret_cast<RenameStmt*>(statement);
   switch (rename->renameType) {
     case OBJECT_TABLE:
+    case OBJECT_INDEX:
+    case OBJECT_SEQUENCE:
+      CheckRenameRelation(rename->relation);
+      break;
     case OBJECT_COLUMN:
+    case OBJECT_TABCONSTRAINT:
     case OBJECT_TRIGGER: {
       const Oid table = FindAltered(rename->relation);
       const bool own = OidIsValid(table) && rename->renameType == OBJECT_TRIGGER &&
                        !Guard([&] { return IsOwnTrigger(table, rename->subname); });
       if (OidIsValid(table) && !own) {
-        RefuseShape(table, rename->renameType == OBJECT_TABLE    ? "rename"
-                           : rename->renameType == OBJECT_COLUMN ? "rename a column of"
-                                                                 : "rename a trigger of");
+        RefuseShape(table, rename->renameType == OBJECT_COLUMN    ? "rename a column of"
+                           : rename->renameType == OBJECT_TRIGGER ? "rename a trigger of"
+                                                                  : "rename a constraint of");
       }
       break;
     }
@@ -271,7 +324,7 @@ void CheckDropPart(Node* statement) {
 
 void CheckAlterSequence(Node* statement) {
   const Oid sequence = FindRelation(reinterpret_cast<AlterSeqStmt*>(statement)->sequence);
-  if (Guard([sequence] { return InSchemaInUse(sequence) && OwnsRelation(sequence) && !pg::InOwnStatement(); })) {
+  if (Guard([sequence] { return IsOwnSequence(sequence); })) {
     RefuseShape(sequence, "change");
   }
 }

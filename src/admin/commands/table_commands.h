@@ -21,6 +21,10 @@ void CheckCreatePolicy(Node* statement);
 void CheckDropPart(Node* statement);  // an index, a day of positions
 void CheckAlterSequence(Node* statement);
 
-bool DropsPart(Node* statement);  // plain
+// After ALTER TABLE ... ENABLE TRIGGER, as a restore ends with: guards of outbox fire always, and not as others do.
+void KeepGuardsFiring(Node* statement);
+
+bool DropsPart(Node* statement);           // plain
+bool SwitchesTriggersOn(Node* statement);  // plain
 
 }  // namespace outbox::admin

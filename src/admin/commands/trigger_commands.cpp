@@ -40,6 +40,7 @@ struct TriggerRow {
   Oid table;
   int16 type;
   Oid function;
+  Oid parent;  // of which it is the partition's
 };
 
 TriggerRow ReadTrigger(Oid trigger, Snapshot snapshot) {
@@ -48,14 +49,22 @@ TriggerRow ReadTrigger(Oid trigger, Snapshot snapshot) {
   ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(trigger));
   SysScanDesc scan = systable_beginscan(triggers, TriggerOidIndexId, true, snapshot, 1, &key);
   HeapTuple tuple = systable_getnext(scan);
-  TriggerRow found = {InvalidOid, 0, InvalidOid};
+  TriggerRow found = {InvalidOid, 0, InvalidOid, InvalidOid};
   if (HeapTupleIsValid(tuple)) {
     const auto* form = reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple));
-    found = {form->tgrelid, form->tgtype, form->tgfoid};
+    found = {form->tgrelid, form->tgtype, form->tgfoid, form->tgparentid};
   }
   systable_endscan(scan);
   table_close(triggers, AccessShareLock);
   return found;
+}
+
+// CREATE OR REPLACE, of one that was outbox's before the command. Plain.
+bool ReplacesOurs(Oid trigger, const TriggerRow& made) {
+  const TriggerRow before = ReadTrigger(trigger, nullptr);
+  return OidIsValid(before.table) && !OidIsValid(before.parent) &&
+         pg::IsOurSchema(get_func_namespace(before.function)) && (IsOwnTable(made.table) || IsOwnView(made.table)) &&
+         !pg::InOwnStatement();
 }
 
 // On a table or view of outbox, and of somebody else. Plain.
@@ -88,6 +97,10 @@ void JudgeTrigger(Oid trigger) {
     throw UserError{ERRCODE_INSUFFICIENT_PRIVILEGE, "must be owner of the tables of outbox to create a trigger on them",
                     "It would be fired by background workers, with the rights of the owner.",
                     "Have a consumer of the events do it, or a trigger on your own table."};
+  }
+  if (Guard([trigger, &found] { return ReplacesOurs(trigger, found); })) {
+    RefuseShape(found.table, "replace a trigger of");
+    return;
   }
   const bool added = Guard([&found] { return IsAdded(found); });
   const bool unheard = added && Guard([&found] { return IsOfTheLog(found.table); });

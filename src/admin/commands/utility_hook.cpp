@@ -80,6 +80,7 @@ constexpr Watch kWatches[] = {
     {.statement = T_AlterExtensionContentsStmt, .before = CheckExtensionContents},
     // The tables of outbox, by other hands.
     {.statement = T_AlterTableStmt, .before = CheckAlterTable},
+    {.statement = T_AlterTableStmt, .concerns = SwitchesTriggersOn, .after = KeepGuardsFiring},
     {.statement = T_DropStmt, .concerns = DropsPart, .before = CheckDropPart},
     {.statement = T_RenameStmt, .before = CheckRename},
     {.statement = T_AlterObjectSchemaStmt, .before = CheckSetSchema},

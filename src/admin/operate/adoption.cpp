@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "admin/common/operation.h"
+#include "admin/guard/firing.h"
 #include "admin/guard/loss.h"
 #include "admin/lookup/event_walk.h"
 #include "base/fault_point.h"
@@ -461,25 +462,6 @@ AdoptionStep Adopt(int64 rows) {
 
 namespace {
 
-// As ALTER TABLE ... ENABLE ALWAYS (or REPLICA) TRIGGER does it, under a lock that no emitter waits for. Plain.
-void SetFiring(Oid relation, Oid trigger, char firing) {
-  Relation triggers = table_open(TriggerRelationId, RowExclusiveLock);
-  ScanKeyData key;
-  ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(trigger));
-  SysScanDesc scan = systable_beginscan(triggers, TriggerOidIndexId, true, nullptr, 1, &key);
-  HeapTuple found = systable_getnext(scan);
-  if (HeapTupleIsValid(found)) {
-    HeapTuple changed = heap_copytuple(found);
-    reinterpret_cast<Form_pg_trigger>(GETSTRUCT(changed))->tgenabled = firing;
-    CatalogTupleUpdate(triggers, &changed->t_self, changed);
-    heap_freetuple(changed);
-  }
-  systable_endscan(scan);
-  table_close(triggers, RowExclusiveLock);
-  CacheInvalidateRelcacheByRelid(relation);
-  CommandCounterIncrement();
-}
-
 // A row of emit() has the transaction id that it says, or was written by a subtransaction of it, whose own is higher;
 // and one transaction id never wrote rows that say several. Rows that came by COPY keep the transaction ids of their
 // origin. In doubt a row is taken for emit()'s.
@@ -525,7 +507,7 @@ int64 RepairGuards() {
     int64 rows = row[4] == "t" ? MoveLoadedRows(row[2].value()) : 0;
     const char* name = row[2]->c_str();
     pg::Guard([&] {
-      SetFiring(relation, trigger, guard ? TRIGGER_FIRES_ALWAYS : TRIGGER_FIRES_ON_REPLICA);
+      SetFiring(relation, trigger, guard);
       ereport(LOG, (errmsg("outbox: a trigger of table \"%s\" had been switched off or changed; it is on again", name),
                     rows == 0 ? 0
                               : errdetail(INT64_FORMAT " rows had come into the log past it, and were moved to "
