@@ -3,14 +3,21 @@
 -- also sees what pg_monitor sees here, and the content of parked events; the functions work with the owner's rights on
 -- the tables, and outbox.audit has the role that called.
 -- ---------------------------------------------------------------------------------------------------------------------
-CREATE OR REPLACE FUNCTION outbox_internal.operate_grants() RETURNS SETOF text
+CREATE OR REPLACE FUNCTION outbox_internal.operate_routines() RETURNS SETOF regprocedure
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-  SELECT format('EXECUTE ON ROUTINE %s', p.oid::regprocedure) FROM pg_catalog.pg_proc p
+  SELECT p.oid::regprocedure FROM pg_catalog.pg_proc p
   WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])
     AND p.proname IN ('pause', 'resume', 'retry', 'skip', 'discard', 'redrive', 'discard_dead_letters', 'parked_content',
                       'replay', 'cancel_replay', 'seek', 'drop_expired', 'test_server',
-                      'forget_received', 'reprocess', 'forget_consumer', 'seek_stream')
+                      'forget_received', 'reprocess', 'forget_consumer', 'seek_stream');
+END;
+COMMENT ON FUNCTION outbox_internal.operate_routines() IS 'functions that an operator calls to act';
+
+CREATE OR REPLACE FUNCTION outbox_internal.operate_grants() RETURNS SETOF text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+  SELECT format('EXECUTE ON ROUTINE %s', r) FROM outbox_internal.operate_routines() r
   UNION ALL
   SELECT format('EXECUTE ON ROUTINE %s', p.oid::regprocedure)
   FROM pg_catalog.pg_proc p, LATERAL aclexplode(p.proacl) x

@@ -41,6 +41,19 @@ foreach my $database (qw(fresh bare))
 		'foreign_event log log_spare', "$database: of a subscription nothing gets into other tables");
 }
 
+# --- what pg_monitor was granted beyond what the extension grants it: a dump has it ---
+$node->safe_psql('postgres', 'CREATE DATABASE monitored');
+$node->safe_psql('monitored', q{CREATE EXTENSION outbox VERSION '0.1'; SELECT outbox.grant_emit('pg_monitor'), outbox.grant_operate('pg_monitor')});
+$node->safe_psql('monitored', 'ALTER EXTENSION outbox UPDATE');
+my ($monitored) = run_command([ 'pg_dump', '--schema-only', '-d', $node->connstr('monitored') ]);
+like($monitored, qr/^GRANT ALL ON (?:FUNCTION|PROCEDURE) outbox\.$_\(.* TO pg_monitor;$/m, "a dump has what pg_monitor was granted: $_") foreach qw(emit emit_many pause redrive);
+like($monitored, qr/^GRANT [A-Z,]*INSERT[A-Z,]* ON TABLE outbox\.event TO pg_monitor;$/m, 'the view, too');
+unlike($monitored, qr/^GRANT .* outbox\.(?:doctor|metrics|lag|worker|status)\b.* TO pg_monitor;$/m, 'and not what the extension grants it by itself');
+my $of_monitor = q{SELECT pg_describe_object(i.classoid, i.objoid, i.objsubid) || ' ' || x.privilege_type
+	FROM pg_init_privs i, aclexplode(i.initprivs) x, pg_depend d WHERE x.grantee = 'pg_monitor'::regrole
+	AND d.classid = i.classoid AND d.objid = i.objoid AND d.deptype = 'e' AND d.refobjid = (SELECT oid FROM pg_extension WHERE extname = 'outbox') ORDER BY 1};
+is($node->safe_psql('monitored', $of_monitor), $node->safe_psql('fresh', $of_monitor), 'which is what a fresh one grants');
+
 # --- with default privileges, which reach nobody: on what is new in the step, and what was there stays as it was ---
 $node->safe_psql('postgres', 'CREATE DATABASE privileged');
 $node->safe_psql('privileged', q{CREATE EXTENSION outbox VERSION '0.1'; CREATE ROLE by_default; CREATE ROLE by_hand;

@@ -123,7 +123,15 @@ SET initprivs = ARRAY(
   SELECT a FROM pg_catalog.unnest(i.initprivs) a
   WHERE EXISTS (
     SELECT FROM pg_catalog.aclexplode(ARRAY[a]) x
-    WHERE x.grantee OPERATOR(pg_catalog.=) ANY (ARRAY[0, x.grantor, 'pg_monitor'::pg_catalog.regrole])))
+    WHERE x.grantee OPERATOR(pg_catalog.=) ANY (ARRAY[0, x.grantor])
+      -- It reads. What lets it emit, receive or operate is not the extension's.
+      OR (x.grantee OPERATOR(pg_catalog.=) 'pg_monitor'::pg_catalog.regrole
+        AND (i.classoid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_proc'::pg_catalog.regclass OR NOT EXISTS (
+          SELECT FROM (SELECT * FROM outbox_internal.emit_routines() UNION ALL SELECT * FROM outbox_internal.receive_routines()
+                       UNION ALL SELECT * FROM outbox_internal.operate_routines()) g (routine)
+          WHERE g.routine OPERATOR(pg_catalog.=) i.objoid))
+        AND (i.classoid OPERATOR(pg_catalog.<>) 'pg_catalog.pg_class'::pg_catalog.regclass
+          OR i.objoid OPERATOR(pg_catalog.<>) ALL (ARRAY['outbox.event'::pg_catalog.regclass::pg_catalog.oid, 'outbox.outboxevent'::pg_catalog.regclass::pg_catalog.oid])))))
 FROM pg_catalog.pg_depend d, pg_catalog.pg_extension e
 WHERE i.classoid OPERATOR(pg_catalog.=) d.classid AND i.objoid OPERATOR(pg_catalog.=) d.objid
   AND d.deptype OPERATOR(pg_catalog.=) 'e' AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
