@@ -22,8 +22,19 @@ class Care {
     }
     until_ = now + duration_;
   }
+  // One of its records may be why a broker closes the connection.
+  void Suspected(int64_t now) {
+    state_ = state_ == State::kNone ? State::kWithNextProducer : state_;
+    suspected_ = true;
+    duration_ = kLongestMicros;
+    until_ = now + duration_;
+  }
+  bool suspected() const { return suspected_; }
   void ProducerEnded() { state_ = state_ == State::kNone ? State::kNone : State::kTaken; }
-  void End() { state_ = State::kNone; }
+  void End() {
+    state_ = State::kNone;
+    suspected_ = false;
+  }
 
  private:
   static constexpr int64_t kShortestMicros = 500'000;
@@ -32,6 +43,7 @@ class Care {
 
   enum class State : uint8_t { kNone, kWithNextProducer, kTaken };
   State state_ = State::kNone;
+  bool suspected_ = false;
   int64_t until_ = 0;     // each refusal prolongs it by duration_
   int64_t duration_ = 0;  // longer each time that it soon becomes careful again
 };

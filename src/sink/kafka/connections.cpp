@@ -14,11 +14,13 @@ namespace {
 
 constexpr uint8_t kEstablished = 1;  // TCP_ESTABLISHED, which is in the kernel's own headers
 constexpr uint32_t kSilentMs = 5000;
+constexpr uint64_t kMuchBytes = 8192;  // more than what a connection begins with
 
 struct Peer {
   bool spoke;   // something came from there; true if the kernel does not tell
   bool there;   // it has not closed
   bool silent;  // but has said nothing for a while
+  bool much;    // much was sent there; false if the kernel does not tell
 };
 
 Peer PeerOf(int fd) {
@@ -26,9 +28,11 @@ Peer PeerOf(int fd) {
   socklen_t size = sizeof info;
   if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
       size < offsetof(tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received) {
-    return {true, false, true};
+    return {true, false, true, false};
   }
-  return {info.tcpi_bytes_received > 0, info.tcpi_state == kEstablished, info.tcpi_last_data_recv >= kSilentMs};
+  const bool much =
+      size >= offsetof(tcp_info, tcpi_bytes_sent) + sizeof info.tcpi_bytes_sent && info.tcpi_bytes_sent >= kMuchBytes;
+  return {info.tcpi_bytes_received > 0, info.tcpi_state == kEstablished, info.tcpi_last_data_recv >= kSilentMs, much};
 }
 
 }  // namespace
@@ -68,6 +72,10 @@ int Connections::Close(int fd, void* self) {
     // What the library closes of its own accord while the peer is there says nothing: newer ones do so with the
     // connection by which they have found the cluster.
     const Peer peer = PeerOf(fd);
+    if (peer.spoke && !peer.there && peer.much) {
+      connections->closings_.fetch_add(1, std::memory_order_release);
+      connections->Tell();
+    }
     const bool ends = peer.spoke && (!peer.there || peer.silent);
     if (ends && std::none_of(connections->open_.begin(), connections->open_.end(), lives)) {
       connections->losses_.fetch_add(1, std::memory_order_release);

@@ -24,6 +24,8 @@ class Connections {
   uint64_t begun() const { return begun_.load(std::memory_order_acquire); }
   // How often one that a broker had spoken on was closed by it, or in silence, and no other such was open.
   uint64_t losses() const { return losses_.load(std::memory_order_acquire); }
+  // How many a broker that had spoken has closed after much had been sent over them.
+  uint64_t closings() const { return closings_.load(std::memory_order_acquire); }
   // The eventfd may be closed after.
   void Mute();
 
@@ -36,6 +38,7 @@ class Connections {
 
   std::atomic<uint64_t> begun_{0};
   std::atomic<uint64_t> losses_{0};
+  std::atomic<uint64_t> closings_{0};
   std::mutex mutex_;  // of all below
   int event_fd_;
   std::set<int> open_;

@@ -126,12 +126,14 @@ Producer* KafkaSink::ProducerOf(Topic* topic) {
 }
 
 void KafkaSink::EndCareful() {
-  if (producers_.careful() == nullptr) {
-    return;
-  }
   bool needed = false;
+  closed_.alone = false;
   for (auto& [name, topic] : topics_) {
     needed |= topic->care.taken() && !(topic->waiting_records == 0 && EndCare(topic.get()));
+    closed_.alone |= topic->care.suspected();
+  }
+  if (producers_.careful() == nullptr) {
+    return;
   }
   if (!needed) {
     producers_.EndCareful();
@@ -139,7 +141,7 @@ void KafkaSink::EndCareful() {
 }
 
 void KafkaSink::Advance(int64_t now) {
-  if (producers_.CutOff()) {
+  if (producers_.CutOff(/*but_careful=*/closed_.alone)) {
     producers_.Leave();
   }
   if (producers_.Ended(in_library_, now)) {
@@ -147,6 +149,9 @@ void KafkaSink::Advance(int64_t now) {
   }
   if (producers_.MayStart(now)) {
     StartProducer(now);
+  }
+  if (producers_.running()) {
+    FindClosings(now);
   }
   if (!producers_.running()) {
     return;
@@ -188,8 +193,9 @@ void KafkaSink::Meet(Producer* producer, const TopicAnswer& answer, int64_t now)
   producers_.End(now);
 }
 
-void KafkaSink::AbortOpen(std::vector<std::string>* bytes) {
+void KafkaSink::AbortOpen(std::vector<std::string>* bytes, int64_t now) {
   FailStalled(bytes);
+  FailAccused(bytes, now);
   for (const auto& [name, topic] : topics_) {
     for (const RecordRef& ref : topic->waiting) {
       store_.Unsent(ref.slot, ref.index);
@@ -211,13 +217,14 @@ void KafkaSink::RetireProducers(int64_t now) {
     topic->LineUp();
   }
   if (!producers_.leaving()) {  // which has nothing in the library: what waits goes on by the next one
-    AbortOpen(bytes.get());
+    AbortOpen(bytes.get(), now);
   }
   for (auto& [name, topic] : topics_) {
     topic->Reset();
   }
   in_library_ = 0;
   full_ = false;
+  closed_.suspect.reset();
   more_ = false;
   health_.ProducerEnded();
   stalled_.asking_since = 0;

@@ -18,6 +18,7 @@
 #include "sink/flow_gate.h"
 #include "sink/kafka/batch_store.h"
 #include "sink/kafka/client_settings.h"
+#include "sink/kafka/closings.h"
 #include "sink/kafka/destination_health.h"
 #include "sink/kafka/errors.h"
 #include "sink/kafka/producers.h"
@@ -116,7 +117,7 @@ class KafkaSink : public Sink {
   void EndCareful();
   void Advance(int64_t now);
   void Meet(Producer* producer, const TopicAnswer& answer, int64_t now);
-  void AbortOpen(std::vector<std::string>* bytes);
+  void AbortOpen(std::vector<std::string>* bytes, int64_t now);
   void RetireProducers(int64_t now);
   void StartProducer(int64_t now);
 
@@ -132,6 +133,12 @@ class KafkaSink : public Sink {
   bool AskCluster(Topic* topic);
   void ClusterAnswered(const TopicAnswer& answer);
 
+  // closings.cpp: the record at which brokers close the connection.
+  bool GoesAlone(const Topic& topic);  // it waits for others of the careful producer
+  void FindClosings(int64_t now);
+  void Accuse(const Closings& closings, int64_t since, int64_t now);
+  void FailAccused(std::vector<std::string>* bytes, int64_t now);
+
   const Settings settings_;
   const int event_fd_;
   Producers producers_;
@@ -140,6 +147,7 @@ class KafkaSink : public Sink {
   FlowGate gate_;
   TopicTable topics_;
   StalledSearch stalled_;
+  ClosedSearch closed_;
   int64_t limits_at_ = -1;  // when limits of topics are to be asked for; -1: none are wanted
 
   std::string cluster_;  // the id of that which answers; "": not known yet, or it has none

@@ -20,6 +20,7 @@
 
 #include "base/status.h"
 #include "sink/kafka/client_settings.h"
+#include "sink/kafka/closings.h"
 #include "sink/kafka/connections.h"
 #include "sink/kafka/metadata.h"
 
@@ -102,6 +103,9 @@ class Producer {
   // It has met its cluster and lost all connections since: what it finds there may be another one with the same id.
   // What was lost before were addresses that hang up.
   bool cut_off() const { return met_ && connections_.losses() > losses_before_; }
+  // Connections that brokers have closed in the midst of a request.
+  void NoteClosings(int64_t now) { closings_.Note(connections_.closings(), now); }
+  const Closings& closings() const { return closings_; }
   // A delivery report and its first message, which has been taken from it.
   struct Report {
     rd_kafka_event_t* event = nullptr;
@@ -124,6 +128,7 @@ class Producer {
   std::vector<std::unique_ptr<TopicLink>> links_;
   std::unique_ptr<MetadataThread> metadata_;
   std::deque<Report> kept_;
+  Closings closings_;
   uint64_t known_ = 0;
   bool trusted_ = true;
   bool met_ = false;

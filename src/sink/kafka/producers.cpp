@@ -33,8 +33,8 @@ Status Producers::Start(int64_t now) {
   return Status();
 }
 
-bool Producers::CutOff() const {
-  return (main_ != nullptr && main_->cut_off()) || (careful_ != nullptr && careful_->cut_off());
+bool Producers::CutOff(bool but_careful) const {
+  return (main_ != nullptr && main_->cut_off()) || (!but_careful && careful_ != nullptr && careful_->cut_off());
 }
 
 void Producers::Leave() {

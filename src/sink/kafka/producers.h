@@ -52,8 +52,8 @@ class Producers {
   void EndCareful();
 
   bool leaving() const { return phase_ == Phase::kLeaving; }
-  // Whether one of them is cut off from its cluster.
-  bool CutOff() const;
+  // Whether the main one is cut off from its cluster, or, unless that is to be endured, the careful one.
+  bool CutOff(bool but_careful) const;
   // Nothing more goes in; what is in the library is waited for, however long that takes. Then come others, which get
   // their numbers from the cluster that is there by then.
   void Leave();

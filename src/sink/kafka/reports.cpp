@@ -108,6 +108,9 @@ void KafkaSink::ServeReport(const Producer& producer, const Producer::Report& to
     partition->inflight -= std::min(partition->inflight, report.count);
     partition->inflight_bytes -= std::min(partition->inflight_bytes, report.bytes);
   }
+  if (topic->care.taken() && (refused_.empty() || !closed_.found)) {
+    closed_.suspect.reset();
+  }
   if (refused_.empty()) {
     Acknowledged(report, partition, now);
   } else {
@@ -115,6 +118,9 @@ void KafkaSink::ServeReport(const Producer& producer, const Producer::Report& to
   }
   if (producers_.taking()) {
     ReleaseNext(topic, partition);
+  }
+  if (closed_.alone && topic->care.taken() && topic->inflight == 0) {
+    ReleaseAll();
   }
 }
 
@@ -316,7 +322,7 @@ void KafkaSink::Trouble(Producer* producer, rd_kafka_event_t* event, int64_t now
     }
     producers_.End(now);
   } else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
-    health_.AllBrokersDown(code, text, in_library_ > 0, now);
+    health_.AllBrokersDown(code, text, in_library_ > 0 && producer == producers_.main(), now);
   } else if (EventClass(code) == ErrorClass::kConfig) {
     health_.SetDown(MakeError(code, ErrorClass::kConfig, text), now);
   } else if (code == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE) {

@@ -7,7 +7,6 @@
 #include "sink/kafka/kafka_sink.h"
 
 namespace outbox::sink::kafka {
-namespace {
 
 bool Waits(const Topic& topic, int64_t since) {
   return (topic.state == TopicState::kAsking && topic.asked_at < since) ||
@@ -15,8 +14,6 @@ bool Waits(const Topic& topic, int64_t since) {
            return partition.inflight > 0 && partition.moved_at < since;
          });
 }
-
-}  // namespace
 
 // Does nothing while it may be the destination's trouble: a record must have been delivered, or a broker have answered,
 // just now.

@@ -6,6 +6,11 @@
 
 namespace outbox::sink::kafka {
 
+struct Topic;
+
+// Whether one of its records is in the library since before `since`, and nothing of its partition was acknowledged after.
+bool Waits(const Topic& topic, int64_t since);
+
 struct StalledSearch {
   int64_t next_at = 0;       // when to look next
   int64_t asking_since = 0;  // since when the cluster is asked about topics that may be stalled; 0: it is not

@@ -241,6 +241,9 @@ bool KafkaSink::OpenTopic(Topic* topic) {
 
 // `number` -1: let the library find it.
 KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const RecordRef& ref, const Record& record) {
+  if (GoesAlone(*topic)) {
+    return Sent::kLater;
+  }
   const bool fixed = record.partition >= 0;
   Opaque opaque{.slot = ref.slot, .index = ref.index, .fixed = fixed};
   int32_t target = number;
@@ -262,6 +265,9 @@ KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const RecordRef& r
   }
   ++in_library_;
   ++topic->inflight;
+  if (closed_.alone && topic->care.taken()) {
+    closed_.suspect = {ref.slot, ref.index, topic, RecordBytes(record.key.size(), record.body.size()), now_};
+  }
   if (number < 0) {
     topic->state = TopicState::kAsking;
     topic->asked_at = now_;
