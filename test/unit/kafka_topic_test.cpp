@@ -60,5 +60,17 @@ TEST(KafkaTopic, PuzzlesAreCountedByPartitionUntilADelivery) {
   EXPECT_EQ(topic.Puzzled(3), 1u);
 }
 
+// Where the topic's settings may not be read.
+TEST(KafkaTopicLimits, AnEventThatIsTooOldIsItsOwnTroubleAndAWrongClockTheTopics) {
+  constexpr int64_t kWall = 1'700'000'000'000;
+  TopicLimits old;
+  EXPECT_EQ(old.ClassOfTimestamp(kWall - 20'000, kWall), ErrorClass::kSolo);
+  TopicLimits clock;
+  EXPECT_EQ(clock.ClassOfTimestamp(kWall + 20'000, kWall), ErrorClass::kTopic);  // the event's
+  EXPECT_EQ(clock.ClassOfTimestamp(kWall, kWall), ErrorClass::kTopic);           // the broker's
+  EXPECT_EQ(clock.ClassOfTimestamp(kWall, kWall + 20'000), ErrorClass::kTopic);  // the same, tried again
+  EXPECT_EQ(clock.ClassOfTimestamp(kWall, kWall + 100'000), ErrorClass::kSolo);
+}
+
 }  // namespace
 }  // namespace outbox::sink::kafka

@@ -112,7 +112,7 @@ constexpr ErrorRule kRules[] = {
     {29, "TOPIC_AUTHORIZATION_FAILED", V::kRefused, C::kTopic, N::kNone},
     {30, "GROUP_AUTHORIZATION_FAILED", V::kRefused, C::kConfig, N::kNone},
     {31, "CLUSTER_AUTHORIZATION_FAILED", V::kRefused, C::kConfig, N::kNone},
-    {32, "INVALID_TIMESTAMP", V::kRefused, C::kTopic, N::kNone},  // the topic's setting or a clock, never the event
+    {32, "INVALID_TIMESTAMP", V::kBatch, C::kSolo, N::kNone},  // or of another class: TopicLimits::ClassOfTimestamp()
     {33, "UNSUPPORTED_SASL_MECHANISM", V::kRefused, C::kConfig, N::kNone},
     {34, "ILLEGAL_SASL_STATE", V::kRefused, C::kConfig, N::kNone},
     {35, "UNSUPPORTED_VERSION", V::kRefused, C::kConfig, N::kNone},

@@ -87,7 +87,7 @@ class KafkaSink : public Sink {
   Error RefusalOf(Topic* topic, int code);
   void FailKnown(Topic* topic, const RecordRef& ref, const Record& record);
   int KnownToBeRefused(Topic* topic, const Record& record) {
-    return topic->limits.Refuses(record, settings_.compresses, now_);
+    return topic->limits.Refuses(record, settings_.compresses, now_, wall_ms_);
   }
   void Wait(Topic* topic, std::deque<RecordRef>* queue, const RecordRef& ref, bool front = false);
   RecordRef Next(Topic* topic, std::deque<RecordRef>* queue);
@@ -102,7 +102,8 @@ class KafkaSink : public Sink {
   bool Reports(Producer* producer, rd_kafka_event_t* event, int64_t now);  // false: the event is kept for later
   void ServeKept(Producer* producer, int64_t now);
   void ServeReport(const Producer& producer, const Producer::Report& told, int64_t now);
-  ErrorClass Classify(Topic* topic, int32_t partition, const ErrorRule& rule);
+  ErrorClass Classify(Topic* topic, int32_t partition, const ErrorRule& rule, const RefusedRecord* record);
+  Error ErrorOf(const Topic& topic, int code, ErrorClass error_class);
   void ReadReport(const Producer& producer, const Producer::Report& told, const Partition& partition, Report* report);
   void Acknowledged(const Report& report, Partition* partition, int64_t now);
   void ReleaseNext(Topic* topic, Partition* partition);

@@ -16,6 +16,8 @@ constexpr int64_t kUsedMicros = 60 * kSecond;    // and for so long after
 constexpr int64_t kInVainMicros = 60 * kSecond;  // without the right to ask, or an answer
 constexpr int64_t kHoldMicros = kSecond / 2;     // records wait so long for the answer: each may cost a producer
 constexpr int kAskMs = 5000;
+constexpr int64_t kSameMs = 1000;    // clocks differ by so much where nothing is wrong
+constexpr int64_t kClockMs = 60000;  // see clock_until_ms_
 
 // The least size of a batch with this record.
 uint64_t LeastBytes(const Record& record) {
@@ -28,17 +30,34 @@ uint64_t LeastBytes(const Record& record) {
 
 }  // namespace
 
-int TopicLimits::Refuses(const Record& record, bool compresses, int64_t now) {
+int TopicLimits::Refuses(const Record& record, bool compresses, int64_t now, int64_t wall_ms) {
   if (until_ == 0) {
     return 0;
   }
   const bool too_large = max_bytes_ != 0 && !compresses && LeastBytes(record) > max_bytes_;
   const bool keyless = compacted_ && record.key.data() == nullptr;
-  if ((!too_large && !keyless) || now >= until_) {
+  const bool too_old = wall_ms - record.timestamp_ms - kSameMs > most_age_ms_;
+  if ((!too_large && !keyless && !too_old) || now >= until_) {
     return 0;
   }
   used_at_ = now;
-  return too_large ? RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE : RD_KAFKA_RESP_ERR_INVALID_RECORD;
+  return too_large ? RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE
+         : keyless ? RD_KAFKA_RESP_ERR_INVALID_RECORD
+                   : RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP;
+}
+
+ErrorClass TopicLimits::ClassOfTimestamp(int64_t timestamp_ms, int64_t wall_ms) {
+  const int64_t age = wall_ms - timestamp_ms;
+  if (known()) {
+    return age > most_age_ms_ ? ErrorClass::kMessage : ErrorClass::kTopic;
+  }
+  if (age > kSameMs && wall_ms >= clock_until_ms_) {
+    return ErrorClass::kSolo;
+  }
+  if (age <= kSameMs) {
+    clock_until_ms_ = wall_ms + kClockMs;
+  }
+  return ErrorClass::kTopic;
 }
 
 bool TopicLimits::Want(int64_t now) {
@@ -90,6 +109,7 @@ void TopicLimits::Answered(rd_kafka_event_t* event, int64_t now) {
       rd_kafka_ConfigResource_error(resources[0]) != RD_KAFKA_RESP_ERR_NO_ERROR) {
     return;
   }
+  most_age_ms_ = std::numeric_limits<int64_t>::max();
   const rd_kafka_ConfigEntry_t** entries = rd_kafka_ConfigResource_configs(resources[0], &count);
   for (size_t i = 0; i < count; ++i) {
     const char* value = rd_kafka_ConfigEntry_value(entries[i]);
@@ -97,7 +117,10 @@ void TopicLimits::Answered(rd_kafka_event_t* event, int64_t now) {
       continue;
     }
     const std::string_view name = rd_kafka_ConfigEntry_name(entries[i]);
-    if (name == "max.message.bytes") {
+    if (name == "message.timestamp.before.max.ms" || name == "message.timestamp.difference.max.ms") {
+      // Brokers since 3.6 have both, the second for topics that were made before.
+      most_age_ms_ = std::min<int64_t>(most_age_ms_, std::strtoll(value, nullptr, 10));
+    } else if (name == "max.message.bytes") {
       max_bytes_ = std::strtoull(value, nullptr, 10);
     } else if (name == "cleanup.policy") {
       compacted_ = std::string_view(value).find("compact") != std::string_view::npos;

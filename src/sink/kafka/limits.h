@@ -5,6 +5,8 @@
 // and the next are refused by the sink: max.message.bytes, and cleanup.policy (a compacted topic takes no record
 // without a key). Without the right to ask (DescribeConfigs) the topic is careful (care.h).
 //
+// message.timestamp.before.max.ms is one more, of which nothing but time comes: an event that is too old gets older.
+//
 // Only as fresh as the last answer; survives producers. Times are monotonic microseconds. limits.cpp has KafkaSink's
 // part, too.
 #pragma once
@@ -12,6 +14,9 @@
 #include <librdkafka/rdkafka.h>
 
 #include <cstdint>
+#include <limits>
+
+#include "base/status.h"
 
 namespace outbox::sink {
 struct Record;
@@ -22,7 +27,10 @@ namespace outbox::sink::kafka {
 class TopicLimits {
  public:
   // The error code that the record would be refused with; 0: not known. `compresses`: it may take less than it has.
-  int Refuses(const Record& record, bool compresses, int64_t now);
+  int Refuses(const Record& record, bool compresses, int64_t now, int64_t wall_ms);
+  // A record with this time was refused for it. If it is too old it never becomes acceptable: the class is the record's
+  // own, and another one where the settings are not known. Else it is a clock that is wrong, so the topic's trouble.
+  ErrorClass ClassOfTimestamp(int64_t timestamp_ms, int64_t wall_ms);
   // A record was refused for what may be in the settings. Returns true if the topic's other records are to wait for the
   // answer: it is not known yet that there is none.
   bool Want(int64_t now);
@@ -54,6 +62,8 @@ class TopicLimits {
   int64_t until_ = 0;       // the answer counts until then; 0: none
   uint64_t max_bytes_ = 0;  // max.message.bytes
   bool compacted_ = false;  // takes no record without a key
+  int64_t most_age_ms_ = std::numeric_limits<int64_t>::max();  // message.timestamp.before.max.ms
+  int64_t clock_until_ms_ = 0;  // an event of just now was refused for its time: what is older says nothing until then
   int64_t used_at_ = 0;     // something was refused by them
 };
 

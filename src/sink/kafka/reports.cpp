@@ -8,6 +8,7 @@
 #include "base/monotonic.h"
 #include "sink/kafka/errors.h"
 #include "sink/kafka/kafka_sink.h"
+#include "sink/kafka/wall_ms.h"
 
 namespace outbox::sink::kafka {
 namespace {
@@ -197,12 +198,33 @@ void KafkaSink::Learned(Topic* topic, int32_t at_least) {
 
 // The class of a refusal with this code at this moment: an error of unclear origin is charged to the topic after a
 // while.
-ErrorClass KafkaSink::Classify(Topic* topic, int32_t partition, const ErrorRule& rule) {
+ErrorClass KafkaSink::Classify(Topic* topic, int32_t partition, const ErrorRule& rule, const RefusedRecord* record) {
+  if (rule.code == RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP && record != nullptr) {
+    const Batch& batch = store_.at(record->ref.slot).batch;
+    RecordReader reader(batch.records);
+    for (uint32_t index = 0; index <= record->ref.index && reader.Next(&record_); ++index) {
+    }
+    return topic->limits.ClassOfTimestamp(record_.timestamp_ms, WallMs());
+  }
   if (rule.note == Note::kCapped && rule.error_class == ErrorClass::kDestination &&
       topic->Puzzled(partition) > kCappedTries) {
     return ErrorClass::kTopic;
   }
   return rule.error_class;
+}
+
+Error KafkaSink::ErrorOf(const Topic& topic, int code, ErrorClass error_class) {
+  std::string detail;
+  if (code == RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP) {
+    detail = error_class == ErrorClass::kTopic
+                 ? "the broker finds the event's time too far from its own: look at the clocks, and at the topic's "
+                   "message.timestamp.before.max.ms and message.timestamp.after.max.ms"
+                 : "the event is older than the topic's message.timestamp.before.max.ms (before Kafka 3.6 "
+                   "message.timestamp.difference.max.ms)";
+  }
+  Error error = MakeError(code, error_class, std::move(detail));
+  error.message = "topic \"" + topic.name + "\": " + error.message;
+  return error;
 }
 
 // Handles the refusal of a single record of a careful topic: it has its outcome, and no other record is concerned.
@@ -217,12 +239,14 @@ bool KafkaSink::RefusedAlone(const Report& report, int64_t now) {
       (rule.error_class != ErrorClass::kMessage && rule.error_class != ErrorClass::kSolo)) {
     return false;
   }
+  const ErrorClass error_class = Classify(topic, report.partition, rule, &record);
+  if (error_class == ErrorClass::kTopic) {
+    return false;
+  }
   topic->care.Refused(now);
   WantLimits(topic, record.code);
-  Error error = MakeError(record.code, rule.error_class, {});
-  error.message = "topic \"" + topic->name + "\": " + error.message;
   producers_.Charged();
-  FailFlow(record.ref, std::move(error));
+  FailFlow(record.ref, ErrorOf(*topic, record.code, error_class));
   if (report.asking) {
     Learned(topic, report.partition + 1);
   }
@@ -279,7 +303,8 @@ void KafkaSink::Failed(const Report& report, int64_t now) {
 void KafkaSink::Charge(const Report& report, const RefusedRecord& record, bool culprit, int64_t now) {
   Topic* topic = report.topic;
   const ErrorRule& rule = RuleFor(record.code);
-  if (record.code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE || record.code == RD_KAFKA_RESP_ERR_INVALID_RECORD) {
+  if (record.code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE || record.code == RD_KAFKA_RESP_ERR_INVALID_RECORD ||
+      record.code == RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP) {
     WantLimits(topic, record.code);
   }
   if (rule.verdict == Verdict::kBatch) {
@@ -290,14 +315,13 @@ void KafkaSink::Charge(const Report& report, const RefusedRecord& record, bool c
     topic->window.Refused(report.count, report.bytes, rule.note == Note::kSize, now);
     return;
   }
-  const ErrorClass error_class = Classify(topic, report.partition, rule);
+  const ErrorClass error_class = Classify(topic, report.partition, rule, &record);
   const Batch& batch = store_.at(record.ref.slot).batch;
   if (error_class != ErrorClass::kMessage && error_class != ErrorClass::kTopic &&
       !gate_.Admits(batch.flow, batch.epoch)) {
     return;  // its flow has failed already; aborted with the producer
   }
-  Error error = MakeError(record.code, error_class, {});
-  error.message = "topic \"" + topic->name + "\": " + error.message;
+  Error error = ErrorOf(*topic, record.code, error_class);
   if (error_class == ErrorClass::kMessage || error_class == ErrorClass::kSolo) {
     producers_.Charged();
   }

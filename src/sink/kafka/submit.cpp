@@ -1,6 +1,4 @@
 // From a batch into the library: which partition a record goes to, which records wait, what is refused at once.
-#include <sys/time.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -9,6 +7,7 @@
 #include "sink/kafka/errors.h"
 #include "sink/kafka/headers.h"
 #include "sink/kafka/kafka_sink.h"
+#include "sink/kafka/wall_ms.h"
 
 namespace outbox::sink::kafka {
 namespace {
@@ -16,12 +15,6 @@ namespace {
 constexpr int64_t kColdMicros = int64_t{5} * 60 * 1'000'000;  // a broker forgets idle producers; long before, ask again
 constexpr int64_t kCountMicros = 1'000'000;                   // look at the number of partitions this often
 constexpr int64_t kAheadMs = 600'000;                         // brokers refuse times further ahead
-
-int64_t WallMs() {
-  timeval now{};
-  gettimeofday(&now, nullptr);
-  return int64_t{now.tv_sec} * 1000 + now.tv_usec / 1000;
-}
 
 }  // namespace
 
@@ -322,7 +315,12 @@ void KafkaSink::Refused(Topic* topic, const RecordRef& ref, int code) {
 
 Error KafkaSink::RefusalOf(Topic* topic, int code) {
   const ErrorRule& rule = RuleFor(code);
-  const ErrorClass error_class = rule.verdict == Verdict::kRetry ? ErrorClass::kDestination : Classify(topic, -1, rule);
+  const ErrorClass error_class = rule.verdict == Verdict::kRetry                  ? ErrorClass::kDestination
+                                 : code == RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP ? ErrorClass::kMessage
+                                                                               : Classify(topic, -1, rule, nullptr);
+  if (code == RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP) {
+    return ErrorOf(*topic, code, error_class);
+  }
   std::string detail;
   if (error_class == ErrorClass::kTopic) {
     topic->trouble.Fail();
