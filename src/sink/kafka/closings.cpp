@@ -29,9 +29,9 @@ void Shrink(Topic* topic, int64_t now) {
 
 // Whether a record of the topic may go into the library, as far as this search is concerned.
 bool KafkaSink::GoesAlone(const Topic& topic) {
-  return closed_.alone && topic.care.taken() &&
-         std::any_of(topics_.begin(), topics_.end(),
-                     [](const auto& each) { return each.second->care.taken() && each.second->inflight > 0; });
+  return closed_.alone && topic.care.taken() && std::any_of(topics_.begin(), topics_.end(), [](const auto& each) {
+           return each.second->care.taken() && each.second->inflight > 0;
+         });
 }
 
 void KafkaSink::FindClosings(int64_t now) {
@@ -85,11 +85,12 @@ void KafkaSink::FailAccused(std::vector<std::string>* bytes, int64_t now) {
   }
   suspect->topic->care.Suspected(now);
   producers_.Charged();
-  FailFlow({suspect->slot, suspect->index, 0}, {ErrorClass::kSolo, "CONNECTION_CLOSED",
-                          "topic \"" + suspect->topic->name + "\": the broker closes the connection at this record of " +
-                              std::to_string(suspect->bytes) +
-                              " bytes, each time that it is sent: it may be above the broker's "
-                              "socket.request.max.bytes, or above what a proxy lets through"});
+  FailFlow({suspect->slot, suspect->index, 0},
+           {ErrorClass::kSolo, "CONNECTION_CLOSED",
+            "topic \"" + suspect->topic->name + "\": the broker closes the connection at this record of " +
+                std::to_string(suspect->bytes) +
+                " bytes, each time that it is sent: it may be above the broker's "
+                "socket.request.max.bytes, or above what a proxy lets through"});
   StoredBatch& stored = store_.at(suspect->slot);
   if (stored.open == 0) {
     bytes->push_back(std::move(stored.batch.records));

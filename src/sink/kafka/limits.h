@@ -62,9 +62,11 @@ class TopicLimits {
   int64_t until_ = 0;       // the answer counts until then; 0: none
   uint64_t max_bytes_ = 0;  // max.message.bytes
   bool compacted_ = false;  // takes no record without a key
-  int64_t most_age_ms_ = std::numeric_limits<int64_t>::max();  // message.timestamp.before.max.ms
-  int64_t clock_until_ms_ = 0;  // an event of just now was refused for its time: what is older says nothing until then
-  int64_t used_at_ = 0;     // something was refused by them
+  // message.timestamp.before.max.ms
+  int64_t most_age_ms_ = std::numeric_limits<int64_t>::max();
+  // An event of just now was refused for its time: until then the refusal of an older one says nothing.
+  int64_t clock_until_ms_ = 0;
+  int64_t used_at_ = 0;  // something was refused by them
 };
 
 }  // namespace outbox::sink::kafka

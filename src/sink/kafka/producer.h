@@ -94,8 +94,8 @@ class Producer {
   int64_t ask_who_at() const { return Known() || asked_who_ ? -1 : ask_who_at_; }  // -1: never
   // AskWho() is answered, or is not: it may be asked again at `next`.
   void WhoAnswered(int64_t next);
-  // That cluster has answered a question that was asked when so many connections had been begun, and these had been lost
-  // when it was answered.
+  // That cluster has answered a question that was asked when so many connections had been begun, and these had been
+  // lost when it was answered.
   void Met(uint64_t connections, uint64_t losses);
   // It is connected to another cluster: no report of it proves anything any more.
   void Distrust() { trusted_ = false; }
