@@ -13,7 +13,7 @@ constexpr int64_t kSecond = 1'000'000;
 class DestinationHealthTest : public ::testing::Test {
  protected:
   void AllDown(DestinationHealth* health, bool waits) {
-    health->ConnectionFailed("127.0.0.1:3: Connection refused");
+    health->ConnectionFailed("127.0.0.1:3: Connection refused", now);
     health->AllBrokersDown(RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, "2/2 brokers are down", waits, now);
   }
   // One question that has this answer.
@@ -72,6 +72,34 @@ TEST_F(DestinationHealthTest, WhileRecordsWaitOneIsEnough) {
   DestinationHealth busy(3);
   AllDown(&busy, true);
   EXPECT_FALSE(busy.up());
+}
+
+TEST_F(DestinationHealthTest, OneOfSeveralThatRefusesCredentialsSaysNothing) {
+  DestinationHealth health(2);
+  const Error refusal{ErrorClass::kConfig, "_AUTHENTICATION", "127.0.0.1:3: Authentication failed"};
+  health.Refused(refusal, now);
+  EXPECT_TRUE(health.up());
+  Ask(&health, true, true);
+  EXPECT_TRUE(health.up());
+  EXPECT_EQ(health.told().changes, 0u);
+  EXPECT_EQ(health.said(now - 60 * kSecond), refusal.message);
+  EXPECT_EQ(health.said(now), "");
+  AllDown(&health, false);  // it is no reason any more
+  EXPECT_TRUE(health.up());
+}
+
+TEST_F(DestinationHealthTest, AllThatRefuseCredentialsAreAMatterOfConfiguration) {
+  DestinationHealth health(2);
+  const Error refusal{ErrorClass::kConfig, "_AUTHENTICATION", "127.0.0.1:3: Authentication failed"};
+  health.Refused(refusal, now);
+  health.AllBrokersDown(RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, "2/2 brokers are down", false, now);
+  EXPECT_FALSE(health.up());
+  EXPECT_EQ(health.told().error.code, "_AUTHENTICATION");
+  DestinationHealth unanswered(2);
+  unanswered.Refused(refusal, now);
+  Ask(&unanswered, false, true);
+  EXPECT_FALSE(unanswered.up());
+  EXPECT_EQ(unanswered.told().error.error_class, ErrorClass::kConfig);
 }
 
 }  // namespace

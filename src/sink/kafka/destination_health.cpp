@@ -21,6 +21,7 @@ void DestinationHealth::SetUp() {
     ++told_.changes;
   }
   last_trouble_.clear();
+  refusal_ = {};
   unanswered_ = 0;
   check_ = check_ == Check::kWanted ? Check::kNone : check_;
 }
@@ -57,13 +58,25 @@ void DestinationHealth::SetDown(Error error, int64_t now) {
   }
 }
 
+void DestinationHealth::Refused(Error error, int64_t now) {
+  Said(error.message, now);
+  if (!up()) {
+    SetDown(std::move(error), now);
+    return;
+  }
+  refusal_ = std::move(error);
+  WantCheck(now);
+}
+
 void DestinationHealth::SetDownByFatal(Error error) {
   state_ = State::kDownByFatal;
   Tell(std::move(error));
 }
 
 void DestinationHealth::AllBrokersDown(int code, const std::string& text, bool waits, int64_t now) {
-  if (!waits && up()) {
+  if (up() && !refusal_.ok()) {
+    SetDown(refusal_, now);
+  } else if (!waits && up()) {
     WantCheck(now);  // may be no more than idle connections that were closed
   } else if (up() || told_.error.error_class != ErrorClass::kConfig) {
     SetDown(MakeError(code, ErrorClass::kDestination, last_trouble_.empty() ? text : last_trouble_), now);
@@ -95,7 +108,8 @@ void DestinationHealth::Answered(bool answered, bool waits, int64_t now) {
   }
   if (up()) {
     // Without an error about connections they are open, and no broker answers on them.
-    SetDown(last_trouble_.empty()
+    SetDown(!refusal_.ok() ? refusal_
+            : last_trouble_.empty()
                 ? MakeError(RD_KAFKA_RESP_ERR__TIMED_OUT, ErrorClass::kDestination, "no broker answers")
                 : MakeError(RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN, ErrorClass::kDestination, last_trouble_),
             now);

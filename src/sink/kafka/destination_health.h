@@ -24,11 +24,18 @@ class DestinationHealth {
 
   void Delivered(int64_t now);
   void SetDown(Error error, int64_t now);
+  // A broker lets nobody in, for credentials or certificates: of one of several that says nothing.
+  void Refused(Error error, int64_t now);
   // Nothing but a new producer can show that it is over.
   void SetDownByFatal(Error error);
   void SetWarning(Error warning);
   // The library reports a connection that failed. It tries again; only all of them together say something.
-  void ConnectionFailed(std::string text) { last_trouble_ = std::move(text); }
+  void ConnectionFailed(std::string text, int64_t now) {
+    Said(text, now);
+    last_trouble_ = std::move(text);
+  }
+  // The newest trouble with a connection, if it is not older than that; else "".
+  std::string said(int64_t since) const { return said_at_ >= since ? said_ : std::string(); }
   // It reports that all have failed. `waits`: records are in the library.
   void AllBrokersDown(int code, const std::string& text, bool waits, int64_t now);
 
@@ -50,6 +57,10 @@ class DestinationHealth {
   enum class Check : uint8_t { kNone, kWanted, kAsked };
 
   void SetUp();
+  void Said(const std::string& text, int64_t now) {
+    said_ = text;
+    said_at_ = now;
+  }
   void Tell(Error error);
   void WantCheck(int64_t at);
 
@@ -60,6 +71,9 @@ class DestinationHealth {
   int64_t check_at_ = 0;  // kWanted
   int unanswered_ = 0;    // questions in a row
   int64_t answered_at_ = 0;
+  Error refusal_;     // since all was well
+  std::string said_;  // whether or not all was well
+  int64_t said_at_ = 0;
   std::string last_trouble_;  // the newest connection error since all was well, for people
 };
 

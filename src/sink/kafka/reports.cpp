@@ -348,13 +348,13 @@ void KafkaSink::Trouble(Producer* producer, rd_kafka_event_t* event, int64_t now
   } else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
     health_.AllBrokersDown(code, text, in_library_ > 0 && producer == producers_.main(), now);
   } else if (EventClass(code) == ErrorClass::kConfig) {
-    health_.SetDown(MakeError(code, ErrorClass::kConfig, text), now);
+    health_.Refused(MakeError(code, ErrorClass::kConfig, text), now);
   } else if (code == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE) {
     // No thread for a broker: the library does not try again (it would know no broker at all), another handle does.
     health_.SetDown(MakeError(code, ErrorClass::kDestination, text), now);
     producers_.End(now);
   } else if (!text.empty()) {
-    health_.ConnectionFailed(std::move(text));
+    health_.ConnectionFailed(std::move(text), now);
   }
 }
 

@@ -7,6 +7,12 @@
 #include "sink/kafka/kafka_sink.h"
 
 namespace outbox::sink::kafka {
+namespace {
+
+// The library repeats what it says of a broker every 30 s.
+constexpr int64_t kSaidMicros = int64_t{60} * 1'000'000;
+
+}  // namespace
 
 bool Waits(const Topic& topic, int64_t since) {
   return (topic.state == TopicState::kAsking && topic.asked_at < since) ||
@@ -46,7 +52,7 @@ void KafkaSink::FindStalled(int64_t now) {
   }
   stalled_.asking_since = 0;
   for (Topic* topic : waits) {
-    topic->trouble.Stall(now, settings_.patience.stalled);
+    topic->trouble.Stall(now, settings_.patience.stalled, health_.said(now - kSaidMicros));
   }
   stalled_.found = true;
   producers_.End(now);

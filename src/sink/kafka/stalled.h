@@ -8,7 +8,8 @@ namespace outbox::sink::kafka {
 
 struct Topic;
 
-// Whether one of its records is in the library since before `since`, and nothing of its partition was acknowledged after.
+// Whether one of its records is in the library since before `since`, and nothing of its partition was acknowledged
+// after.
 bool Waits(const Topic& topic, int64_t since);
 
 struct StalledSearch {

@@ -3,6 +3,7 @@
 #include <librdkafka/rdkafka.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "sink/kafka/metadata.h"
 
@@ -17,7 +18,8 @@ Error TopicTrouble::StalledError(const std::string& topic) const {
   return {ErrorClass::kTopic, "STALLED",
           "topic \"" + topic + "\" takes nothing though the cluster answers: " +
               (leaderless_ ? "a partition has no leader"
-                           : "a partition may have too few replicas in sync, or a broker that hangs")};
+                           : "a partition may have too few replicas in sync, or a broker that hangs") +
+              (said_.empty() ? "" : "; the last trouble with a connection was: " + said_)};
 }
 
 void TopicTrouble::Fail() {
@@ -27,7 +29,8 @@ void TopicTrouble::Fail() {
   }
 }
 
-void TopicTrouble::Stall(int64_t now, int64_t after) {
+void TopicTrouble::Stall(int64_t now, int64_t after, std::string said) {
+  said_ = std::move(said);
   stalled_until_ = now + std::min(after << std::min(stalls_, 10u), kLongestMicros);
   ++stalls_;
 }

@@ -27,7 +27,8 @@ class TopicTrouble {
   // A try to find it has failed; the last answer, if it was a better one, is out of date.
   void Fail();
   // It took nothing for `after` though the cluster answers: the producer ends.
-  void Stall(int64_t now, int64_t after);
+  // `said`: the newest trouble with a connection, for people; may be empty.
+  void Stall(int64_t now, int64_t after, std::string said);
   void Acknowledged();
 
   // Whether the cluster has yet to be asked for the record of this number.
@@ -52,6 +53,7 @@ class TopicTrouble {
   uint64_t asked_before_ = 0;
   uint64_t answered_before_ = 0;  // the same of the last answer
   int code_ = 0;
+  std::string said_;  // when it stalled
 };
 
 }  // namespace outbox::sink::kafka

@@ -1,0 +1,72 @@
+# One broker of two does not let the user in, as after a change of passwords that reached only the other. Topics that it leads
+# wait, each by itself, and it is said why; those of the other broker flow, and the destination is never down.
+use strict;
+use warnings;
+
+use File::Temp ();
+use IO::Socket::INET;
+use IPC::Run ();
+use Outbox::Kafka;
+use Outbox::Test;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+Outbox::Kafka::skip_without();
+
+my $root = File::Temp::tempdir('outbox-kafka.XXXXXX', TMPDIR => 1);
+my $cluster = bless { root => $root, dir => $root, nodes => [] }, 'Outbox::Kafka';
+END { my $status = $?; eval { $_->kill9 } foreach $cluster ? @{ $cluster->{nodes} } : (); $? = $status }
+if ($ENV{OUTBOX_KAFKA_ADMIN}) { symlink $ENV{OUTBOX_KAFKA_ADMIN}, "$root/admin" or die $! }
+else { system("\${CXX:-g++} -std=c++20 -O1 -o $root/admin $ENV{OUTBOX_TOP}/test/brokers/kafka_admin.cpp -lrdkafka") == 0 or die 'kafka_admin.cpp does not compile' }
+my @taken = map { IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1') // die $! } 1 .. 4;
+my @ports = map { $_->sockport } @taken;
+close $_ foreach @taken;
+my $voters = join ',', map { "$_\@127.0.0.1:" . $ports[ 1 + $_ ] } 1 .. 2;
+my @starting;
+foreach my $id (1 .. 2)
+{
+	my $dir = "$root/$id";
+	mkdir $dir or die $!;
+	symlink "$root/admin", "$dir/admin" or die $!;
+	push @{ $cluster->{nodes} }, bless { dir => $dir, bootstrap => '127.0.0.1:' . $ports[ $id - 1 ] }, 'Outbox::Kafka';
+	my $users = Outbox::Kafka::jaas({ outbox => $id == 1 ? 'right' : 'other' });
+	my $output = '';
+	push @starting, { output => \$output, handle => IPC::Run::start(
+		[ "$ENV{OUTBOX_TOP}/test/brokers/kafka.sh", 'start', $dir, $ports[ $id - 1 ], "node.id=$id", "controller.quorum.voters=$voters", 'heap=200m',
+			'default.replication.factor=1', 'min.insync.replicas=1', 'listener=SASL:SASL_PLAINTEXT', 'listener.name.sasl.sasl.enabled.mechanisms=PLAIN',
+			"listener.name.sasl.plain.sasl.jaas.config=$users" ], '<', \undef, '>&', \$output) };
+}
+$_->{handle}->finish or die "kafka.sh: ${ $_->{output} }" foreach @starting;
+$cluster->{bootstrap} = join ',', map { $_->{bootstrap} } @{ $cluster->{nodes} };
+my %topic;    # by the node that leads it
+foreach my $i (1 .. 20)
+{
+	$cluster->create_topic("t$i", 1);
+	$topic{ $cluster->leader("t$i", 0) == $cluster->{nodes}[0] ? 'lets in' : 'refuses' } //= "t$i";
+	last if keys %topic == 2;
+}
+
+my $node = new_node();
+sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
+chomp(my $addresses = Outbox::Kafka::slurp("$root/1/bootstrap.SASL"));
+sql(qq{CREATE SERVER events FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("bootstrap.servers" '$addresses', "security.protocol" 'sasl_plaintext', "sasl.mechanism" 'PLAIN');
+	CREATE USER MAPPING FOR PUBLIC SERVER events OPTIONS ("sasl.username" 'outbox', "sasl.password" 'right');
+	SELECT outbox.create_route('events', server => 'events', topic => '{aggregate_type}')});
+my $sent = 0;
+sub arrives { my $id = sql("SELECT outbox.emit_text('$topic{'lets in'}', 'k', 'x', 'x')"); $sent++; return sql("SELECT outbox.wait_for('$id', '60s')") }
+arrives();
+sql("SELECT outbox.emit_text('$topic{refuses}', 'k', 'x', 'x')");
+my $said = '';
+ok(wait_until(sub
+{
+	arrives();
+	$said = sql(q{SELECT error_message FROM outbox.lag WHERE side IS NOT NULL AND error_code = 'STALLED'});
+	return $said ne '';
+}, 120), 'the topic of the broker that refuses waits by itself');
+like($said, qr/takes nothing though the cluster answers.*authentication/i, 'and it is said what the broker says');
+is($cluster->count($topic{'lets in'}), $sent, 'the topic of the other broker has all events');
+unlike(slurp_file($node->logfile), qr{destination "events" is}, 'the destination was never down');
+is(sql(q{SELECT state FROM outbox.destination}), 'closed', 'nor is it');
+no_server_crashed($node);
+$node->stop;
+done_testing();
