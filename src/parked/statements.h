@@ -169,8 +169,9 @@ bool TakeRows(const ParkedOwner& owner, const DueWork& work, relay::ClaimedChunk
 void ForgetSenders(const ParkedOwner& owner);
 
 // Makes due at `now` what is to be tried again later than the route's back-off reaches from there: its time was told by
-// a clock that was ahead. What is scheduled keeps its time, which its emitter has said. Reads all entries of what is
-// due later, so it is for a lane that is taken over, and for a clock that has gone back.
+// a clock that was ahead. (None tells infinity: that was put there by hand.) What is scheduled keeps its time, which
+// its emitter has said. Reads all entries of what is due later, so it is for a lane that is taken over, and for a clock
+// that has gone back.
 void BringForward(const ParkedOwner& owner, int64_t now);
 
 // --- outcomes ---

@@ -14,7 +14,7 @@ my $node = new_node(conf => "shared_preload_libraries = 'outbox,auto_explain'\na
 
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
-redis_route($node, $redis, 'r', lanes => 3, topic => "'s'");
+redis_route($node, $redis, 'r', lanes => 3, topic => "'s'", backoff_cap => q('2 days'));
 
 # 30,000 without a key; 2,000 keys with an event due and four behind it; 40,000 more behind one that is not due.
 my ($loose, $keys, $held) = (30_000, 2_000, 40_000);
