@@ -162,6 +162,87 @@ TEST_F(RedisSinkTest, ASlowWayIsNoSilenceOfTheServer) {
   EXPECT_EQ(sink_->health().error.code, "TIMEOUT");
 }
 
+// Submits to a stream until nothing is aborted any more: what was is sent again. Returns the one that was refused.
+uint64_t SubmitUntilRefused(Driver* driver, const std::vector<TestRecord>& records) {
+  for (uint32_t epoch = 0; epoch < 12; ++epoch) {
+    const uint64_t first = driver->Submit(7, epoch, records);
+    EXPECT_TRUE(driver->UntilResolved(60));
+    for (uint64_t seq = first; seq < driver->submitted(); ++seq) {
+      if (driver->outcome(seq) == Outcome::kFailed) {
+        return seq - first;
+      }
+    }
+  }
+  return UINT64_MAX;
+}
+
+// The server closes the connection at a record that is larger than a client may send at once: it is refused, and the
+// others go on.
+TEST_F(RedisSinkTest, ARecordAtWhichTheServerHangsUpIsRefused) {
+  checks_server_ = true;
+  for (const char* right : {"+multi", "-multi"}) {
+    server_.Stop();
+    BEGIN_OR_SKIP({}, {"--client-query-buffer-limit", "1mb"});
+    server_.Command({"ACL", "SETUSER", "default", right});
+    Connect();
+    ASSERT_TRUE(UntilMet());
+    sink_->Admit(sink_->identity()->server_run, false);
+    const std::vector<TestRecord> records = {To("a", "k", "1"), To("b", "k", "2"), To("c", "k", "3")};
+    std::vector<TestRecord> with_large = records;
+    with_large[1].body.assign(3000000, 'x');
+    const int64_t before = Connections();
+    ASSERT_EQ(SubmitUntilRefused(driver_.get(), with_large), 1u) << right;
+    EXPECT_GE(Connections() - before, 3) << "closed three times when it was alone";
+    EXPECT_LE(Connections() - before, 4) << "and at most once when it was not";
+    const uint64_t refused = driver_->submitted() - 2;
+    EXPECT_EQ(driver_->error(refused).code, "CLOSES_CONNECTION");
+    EXPECT_EQ(driver_->error(refused).error_class, ErrorClass::kMessage);
+    EXPECT_TRUE(sink_->health().up);
+    driver_->Submit(7, 99, records);
+    ASSERT_TRUE(driver_->UntilResolved());
+    EXPECT_EQ(driver_->outcome(driver_->submitted() - 1), Outcome::kDelivered);
+    EXPECT_EQ(server_.Integer({"XLEN", "b"}), 1);
+  }
+}
+
+TEST(Suspects, NoRecordIsToBlameForAServerThatStartsAgain) {
+  using Verdict = Suspects::Verdict;
+  const std::vector<uint64_t> one = {1};
+  const std::vector<uint64_t> three = {1, 2, 3};
+  Suspects suspects;
+  const auto close = [&](const char* run, const std::vector<uint64_t>& records) {
+    suspects.Met(run);
+    suspects.Closed(records, 0);
+  };
+  close("", one);
+  EXPECT_FALSE(suspects.any()) << "a server that does not tell which run it is";
+  for (const char* run : {"a", "b", "c", "d", "d"}) {
+    close(run, one);
+    EXPECT_EQ(suspects.Judge(1), Verdict::kAlone) << run;
+  }
+  close("d", one);
+  EXPECT_EQ(suspects.Judge(1), Verdict::kGuilty);
+  suspects.Met("e");
+  EXPECT_EQ(suspects.Judge(1), Verdict::kInnocent) << "the run that closed is gone: it was its own trouble";
+  for (int i = 0; i < 5; ++i) {
+    close("e", three);
+  }
+  EXPECT_EQ(suspects.Judge(1), Verdict::kAlone) << "never with others";
+  suspects.Written(1);
+  EXPECT_EQ(suspects.Judge(1), Verdict::kInnocent);
+  for (int i = 0; i < 3; ++i) {
+    close("e", {2});
+    close("e", {3});
+  }
+  EXPECT_EQ(suspects.Judge(2), Verdict::kGuilty);
+  suspects.Blame(2);
+  EXPECT_EQ(suspects.Judge(3), Verdict::kAlone) << "whatever is sent: no record's fault";
+  suspects.Wrote();
+  EXPECT_EQ(suspects.Judge(3), Verdict::kGuilty);
+  suspects.Expire(121'000'000);
+  EXPECT_FALSE(suspects.any());
+}
+
 TEST_F(RedisSinkTest, TimeInWhichWeStoodStillIsNoSilenceOfTheServer) {
   BEGIN_OR_SKIP({{"timeout", "1000"}});
   driver_->Submit(1, 0, {To("s", "k", "0")});

@@ -273,6 +273,7 @@ void RedisSink::Meet() {
 void RedisSink::Enter() {
   state_ = State::kReady;
   second_.Expect(server_);
+  writer_.Meet(server_.run_id);
   writer_.ExpectHistory(admission_.checks_server() && no_loss_check_.ok() ? server_.replication_id : "");
   SetHealth(true, {});
 }
@@ -352,7 +353,7 @@ void RedisSink::Lost(Error error) {
     return;
   }
   pipeline_.Drop();
-  writer_.AbortAll();
+  writer_.AbortAll(error.code == "CONNECTION_CLOSED" || error.code == "CONNECTION_LOST");
   stream_ends_.Forget();
   admission_.Forget();
   if (writer_.outcomes()->TakeProgress()) {

@@ -58,6 +58,11 @@ Target* Targets::TakeReady() {
   return target;
 }
 
+void Targets::PutReadyBack(Target* target) {
+  ready_.push_front(target);
+  target->listed = true;
+}
+
 void Targets::Wake(Target* target) {
   if (!target->queue.empty()) {
     if (!target->listed) {

@@ -63,6 +63,8 @@ class Targets {
 
   // A target that may have something to send; nullptr: none. It is off the list until Wake().
   Target* TakeReady();
+  // As it was before TakeReady().
+  void PutReadyBack(Target* target);
   // Call when something of the target came back, or when it was taken and left with entries that may be sent: lists it
   // again when it has entries. Forgets it when it has nothing left (it is gone then).
   void Wake(Target* target);

@@ -68,6 +68,12 @@ Error Unexpected() {
   return {ErrorClass::kInternal, "UNEXPECTED_REPLY", "the Redis server answered a command unexpectedly"};
 }
 
+uint64_t HashOf(const Target& target, const Entry& entry) {
+  const std::hash<std::string_view> hash;
+  return hash(std::string_view(*entry.batch).substr(entry.offset, entry.size)) ^
+         (hash(target.name) * 0x9e3779b97f4a7c15u);
+}
+
 // Before a transaction or a single command.
 void AboutToSend() {
   OUTBOX_FAULT_POINT("sink.redis.call");
@@ -136,6 +142,9 @@ void Writer::UseSingles() {
 }
 
 void Writer::Dispatch() {
+  if (suspects_.any()) {
+    suspects_.Expire(MonotonicMicros());
+  }
   if (mode_ == Mode::kSingles) {
     DispatchSingles();
     first_.pipeline->Flush();
@@ -241,9 +250,22 @@ bool Writer::Queue(Channel* channel) {
       targets_.Wake(target);  // emptied meanwhile: forgotten
       continue;
     }
-    parts.push_back(Take(target, kTransactionRecords - records, kTransactionBytes - bytes));
+    const Suspects::Verdict verdict = JudgeNext(*target);
+    if (verdict == Suspects::Verdict::kGuilty) {
+      RefuseNext(target);
+      continue;
+    }
+    const bool alone = verdict == Suspects::Verdict::kAlone;
+    if (alone && !parts.empty()) {
+      targets_.PutReadyBack(target);
+      break;
+    }
+    parts.push_back(Take(target, alone ? 1 : kTransactionRecords - records, kTransactionBytes - bytes));
     records += parts.back().entries.size();
     bytes += parts.back().bytes;
+    if (alone) {
+      break;
+    }
   }
   if (parts.empty()) {
     return false;
@@ -262,7 +284,7 @@ bool Writer::Queue(Channel* channel) {
 // Only a full one: what comes while the other one is executed goes along.
 void Writer::QueueNext() {
   Channel* next = running_ == &first_ ? &second_ : &first_;
-  if (mode_ != Mode::kTransactions || next->multi == Multi::kQueued ||
+  if (mode_ != Mode::kTransactions || suspects_.any() || next->multi == Multi::kQueued ||
       (targets_.records() < kTransactionRecords && targets_.bytes() < kTransactionBytes)) {
     return;
   }
@@ -290,12 +312,42 @@ Writer::Part Writer::Take(Target* target, size_t records, size_t bytes) {
   std::deque<Entry>& queue = target->queue;
   part.entries.reserve(std::min(records, queue.size()));
   while (!queue.empty() && part.entries.size() < records &&
-         (part.entries.empty() || part.bytes + queue.front().size <= bytes)) {
+         (part.entries.empty() ||
+          (part.bytes + queue.front().size <= bytes && JudgeNext(*target) == Suspects::Verdict::kInnocent))) {
     part.bytes += queue.front().size;
     part.entries.push_back(targets_.Take(target));
   }
   ++target->calls;
   return part;
+}
+
+Suspects::Verdict Writer::JudgeNext(const Target& target) const {
+  return suspects_.any() ? suspects_.Judge(HashOf(target, target.queue.front())) : Suspects::Verdict::kInnocent;
+}
+
+void Writer::RefuseNext(Target* target) {
+  const Entry entry = targets_.Take(target);
+  suspects_.Blame(HashOf(*target, entry));
+  outcomes_.Failed(
+      *target, entry,
+      {ErrorClass::kMessage, "CLOSES_CONNECTION",
+       "the Redis server closed the connection three times when this event came alone, of " +
+           std::to_string(entry.size) + " bytes: client-query-buffer-limit, or what a proxy lets through"});
+  AbortBarred(entry.flow);
+  targets_.Wake(target);
+}
+
+// What is on its way.
+void Writer::Suspect() {
+  std::vector<uint64_t> records;
+  for (const Channel* channel : {&first_, &second_}) {
+    for (const Part& part : channel->parts) {
+      for (const Entry& entry : part.entries) {
+        records.push_back(HashOf(*part.target, entry));
+      }
+    }
+  }
+  suspects_.Closed(records, MonotonicMicros());
 }
 
 // Before EXEC, which will discard all.
@@ -423,12 +475,16 @@ void Writer::HandleDiscarded(Parts parts, Error error) {
 // --- one command for each record ---
 
 void Writer::DispatchSingles() {
-  if (first_.parts.empty() && Asks()) {
+  if ((first_.parts.empty() && Asks()) || alone_) {
     return;
   }
-  while (first_.parts.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
+  while (!alone_ && first_.parts.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
     Target* target = targets_.TakeReady();
     if (target == nullptr) {
+      break;
+    }
+    if (!target->queue.empty() && JudgeNext(*target) != Suspects::Verdict::kInnocent && !first_.parts.empty()) {
+      targets_.PutReadyBack(target);
       break;
     }
     SendSingles(target);
@@ -439,13 +495,25 @@ void Writer::DispatchSingles() {
 void Writer::SendSingles(Target* target) {
   const bool list = target->form == RecordForm::kList;
   while (!target->queue.empty() && first_.parts.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
+    const Suspects::Verdict verdict = JudgeNext(*target);
+    if (verdict != Suspects::Verdict::kInnocent && !first_.parts.empty()) {
+      break;
+    }
+    if (verdict == Suspects::Verdict::kGuilty) {
+      RefuseNext(target);
+      return;
+    }
+    alone_ = verdict == Suspects::Verdict::kAlone;
     const uint64_t key_hash = list ? 0 : target->queue.front().key_hash;
     if ((list && target->calls != 0) || (key_hash != 0 && !target->busy.insert(key_hash).second)) {
       return;  // what is on its way wakes the target
     }
-    Part part = Take(target, list ? kTransactionRecords : 1, kTransactionBytes);
+    Part part = Take(target, list && !alone_ ? kTransactionRecords : 1, kTransactionBytes);
     part.key_hash = key_hash;
     SendPart(std::move(part));
+    if (alone_) {
+      break;
+    }
   }
   targets_.Wake(target);
 }
@@ -461,6 +529,7 @@ void Writer::SendPart(Part part) {
 void Writer::HandleSingle(const redisReply& reply) {
   ReplyHasCome();
   answered_at_ = MonotonicMicros();
+  alone_ = false;
   Part part = std::move(first_.parts.front());
   first_.parts.pop_front();
   bytes_out_ -= part.bytes;
@@ -491,7 +560,11 @@ void Writer::Judge(Part part, std::span<const ReplyView> answers) {
     ++done;
   }
   const size_t written = done == answers.size() ? count : done;
-  if (written > 0) {  // numbers have no text: lists and channels have no places
+  for (size_t i = 0; suspects_.any() && i < written; ++i) {
+    suspects_.Written(HashOf(*target, part.entries[i]));
+  }
+  if (written > 0) {
+    suspects_.Wrote();  // below, numbers have no text: lists and channels have no places
     outcomes_.Delivered(*target, std::span<const Entry>(part.entries).first(written), answers[0].text,
                         answers[done - 1].text);
   }
@@ -540,7 +613,10 @@ void Writer::AbortBarred(uint32_t flow) {
   }
 }
 
-void Writer::AbortAll() {
+void Writer::AbortAll(bool closed) {
+  if (closed) {
+    Suspect();
+  }
   if (Channel* channel = Waiting()) {
     TakeBack(channel);
   }
@@ -564,6 +640,7 @@ void Writer::ForgetConnection() {
   first_.multi = Multi::kClosed;
   asking_ = false;
   untold_ = false;
+  alone_ = false;
   reconnect_ = {};
 }
 

@@ -19,6 +19,8 @@
 // A server that becomes a replica and a primary again keeps its connections, and may have lost what it had. While
 // records go it refuses some; one that nothing was sent to for a moment is asked for the history of its data first.
 //
+// A record that was on its way when the connection was closed is sent alone (suspects.h).
+//
 // Where transactions are forbidden: one command for each record, never two records of a key at once.
 //
 // Used by one thread. The pipeline is the owner's and lives longer.
@@ -37,6 +39,7 @@
 #include "sink/redis/record_outcomes.h"
 #include "sink/redis/resp.h"
 #include "sink/redis/second_connection.h"
+#include "sink/redis/suspects.h"
 #include "sink/redis/targets.h"
 #include "sink/sink.h"
 
@@ -64,8 +67,8 @@ class Writer {
   void LeaveSecond();
   // Another connection comes; nothing was out.
   void ForgetConnection();
-  // The connection is lost: all that is on its way is aborted, and what waits.
-  void AbortAll();
+  // The connection is lost: all that is on its way is aborted, and what waits. `closed`: by the other side.
+  void AbortAll(bool closed);
   void AbortWaiting();
   // Forgets everything; nothing is reported afterwards.
   void Clear();
@@ -73,6 +76,8 @@ class Writer {
   Outcomes* outcomes() { return &outcomes_; }
   // The server refuses transactions, as far as this connection knows.
   bool sends_singles() const { return mode_ == Mode::kSingles; }
+  // A connection to this run of the server can be used. See Suspects.
+  void Meet(const std::string& server_run) { suspects_.Met(server_run); }
   // The history of the server's data, as it was met; "": it is not known, or need not be.
   void ExpectHistory(std::string replication_id);
   bool knows_history() const { return !history_.empty(); }
@@ -122,6 +127,9 @@ class Writer {
   void QueueNext();
   void Execute(Channel* channel);
   Part Take(Target* target, size_t records, size_t bytes);
+  Suspects::Verdict JudgeNext(const Target& target) const;
+  void RefuseNext(Target* target);
+  void Suspect();
   static void HandleRefused(Channel* channel, size_t command, const redisReply& reply);
   void HandleExec(Channel* channel, const redisReply* refusal, std::span<const ReplyView> answers);
   static bool AllDone(const Parts& parts, std::span<const ReplyView> answers);
@@ -151,6 +159,8 @@ class Writer {
   Channel* running_ = nullptr;  // whose EXEC is not answered; nothing is queued on the other one but then
   Targets targets_;
   Outcomes outcomes_;
+  Suspects suspects_;
+  bool alone_ = false;  // kSingles: a suspect is on its way
   Mode mode_ = Mode::kTransactions;
   bool streams_ = false;  // there was a record for one
   size_t bytes_out_ = 0;  // kSingles: of what has no answer

@@ -1,0 +1,72 @@
+// Records at which the server closes the connection [-]: it lets no client send as much at once
+// (client-query-buffer-limit), or a proxy lets no such record through. Sent again with all others they would stop all.
+//
+// A connection may be lost for any reason. So each record that was on its way is sent alone from then on, until it is
+// written. One that was alone on its way when the connection was closed, three times, is to blame, once another
+// connection has met the same run of the server: that is neither away nor was it started again. Where nothing was
+// written since the last one was blamed, it is no record's fault.
+//
+// Records are hashes of what they are. Used by one thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <unordered_map>
+
+namespace outbox::sink {
+
+class Suspects {
+ public:
+  enum class Verdict : uint8_t { kInnocent, kAlone, kGuilty };
+  static constexpr unsigned kCloses = 3;
+
+  // A connection to this run of the server can be used; "": it does not tell, and nobody is suspected.
+  void Met(const std::string& server_run) {
+    if (server_run_ != server_run) {
+      closes_.clear();
+      server_run_ = server_run;
+    }
+  }
+  // It was closed with these on their way. `now`: monotonic microseconds.
+  void Closed(std::span<const uint64_t> records, int64_t now) {
+    if (server_run_.empty() || records.empty()) {
+      return;
+    }
+    closed_at_ = now;
+    for (const uint64_t record : records) {
+      unsigned& alone = closes_[record];
+      alone += records.size() == 1 ? 1 : 0;
+    }
+  }
+  // What was given up, or went to another worker, never comes again.
+  void Expire(int64_t now) {
+    if (now - closed_at_ > kRemembered) {
+      closes_.clear();
+    }
+  }
+  bool any() const { return !closes_.empty(); }
+  Verdict Judge(uint64_t record) const {
+    const auto found = closes_.find(record);
+    return found == closes_.end()                   ? Verdict::kInnocent
+           : found->second >= kCloses && may_blame_ ? Verdict::kGuilty
+                                                    : Verdict::kAlone;
+  }
+  void Blame(uint64_t record) {
+    closes_.erase(record);
+    may_blame_ = false;
+  }
+  void Written(uint64_t record) { closes_.erase(record); }
+  // Anything was.
+  void Wrote() { may_blame_ = true; }
+
+ private:
+  static constexpr int64_t kRemembered = 120'000'000;
+
+  std::string server_run_;
+  std::unordered_map<uint64_t, unsigned> closes_;  // alone, of each that is suspected
+  int64_t closed_at_ = 0;
+  bool may_blame_ = true;
+};
+
+}  // namespace outbox::sink
