@@ -267,9 +267,13 @@ void Incidents::SeeDeaths(const relay::DestinationStatus& status, const std::str
   }
 }
 
-void Incidents::SeeDestination(const relay::DestinationStatus& status, const std::string& server, int64_t now) {
-  const Error* error = status.reason.ok() ? nullptr : &status.reason;
+// Nobody waits for a destination that is paused: trouble that begins meanwhile is not told of before that is over.
+void Incidents::SeeDestination(const relay::DestinationStatus& status, const std::string& server, bool paused,
+                               int64_t now) {
   const Key key{0, server};
+  const auto known = episodes_.find(key);
+  const bool told = known != episodes_.end() && known->second.said_at != 0;
+  const Error* error = status.reason.ok() || (paused && !told) ? nullptr : &status.reason;
   Episode* episode = Find(key, "destination \"" + server + "\"", error, now);
   SeeDeaths(status, server, episode != nullptr && episode->said_at != 0, now);
   if (episode == nullptr) {

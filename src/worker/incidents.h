@@ -44,7 +44,7 @@ class Incidents {
   // destination whose trouble was reported, that is the last line.
   // (Of its sink processes that have ended, too: they are back before there is trouble to speak of, but what they had
   // is sent again.)
-  void SeeDestination(const relay::DestinationStatus& status, const std::string& server, int64_t now);
+  void SeeDestination(const relay::DestinationStatus& status, const std::string& server, bool paused, int64_t now);
   // What is to be looked at though the destination is used; ok(): nothing. Said once in the life of a worker.
   void SeeWarning(const Error& warning, const std::string& server, pg::DestinationSlot* slot);
   void SeeLane(const relay::LaneStatus& status, const std::string& route, int64_t now);

@@ -317,7 +317,10 @@ void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
       shown.written_at = now;
     }
     if (known != state.config.destinations.end()) {
-      incidents_.SeeDestination(status, known->second.name, now);
+      const bool paused = std::none_of(state.lanes.begin(), state.lanes.end(), [&](const auto& lane) {
+        return lane.second.destination == status.id && !lane.second.route.config.paused;
+      });
+      incidents_.SeeDestination(status, known->second.name, paused, now);
       if (const sink::Health* health = state.engine.DestinationHealth(status.id); health != nullptr) {
         incidents_.SeeWarning(health->warning, known->second.name, shown.slot);
       }

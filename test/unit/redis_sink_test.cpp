@@ -88,6 +88,8 @@ TEST_F(RedisSinkTest, FlowsThatShareAStreamFailEachForItself) {
   EXPECT_EQ(driver_->outcome(first + 1), Outcome::kAborted);
   EXPECT_EQ(driver_->outcome(second), Outcome::kFailed);
   EXPECT_EQ(driver_->outcome(second + 1), Outcome::kAborted);
+  EXPECT_TRUE(driver_->unsent(first + 1)) << "refused, too";
+  EXPECT_TRUE(driver_->unsent(second + 1));
 }
 
 // As in ARefusedRecord..., but what is refused depends on size, so a plain pipeline would let small ones overtake.

@@ -198,6 +198,8 @@ const char* ForAPerson(std::string_view code) {
                                           : "An option, a credential or a right has to be changed.";
 }
 
+constexpr const char* kPausedHint = "It is paused, see outbox.pause: it is tried again after outbox.resume().";
+
 // Lanes with the same trouble: one destination that is down is one finding, however many routes go there, and whatever
 // each of them met of it: one lost its connection where the next got none, until it tries again itself.
 struct SharedTrouble {
@@ -281,9 +283,11 @@ void CheckLanes(Findings* findings) {
       trouble->person = std::strcmp(view->trouble.error_class, "config") == 0;
       const bool topic = std::strcmp(view->trouble.error_class, "topic") == 0;
       const bool full = std::strcmp(view->trouble.code, pg::kDiskFull) == 0;
-      trouble->hint = trouble->person ? ForAPerson(view->trouble.code)
-                      : full          ? pg::kDiskFullHint
-                      : topic         ? kMendTopic + std::string("; it is tried again by itself.")
+      const bool paused = std::strcmp(view->state, "paused") == 0;
+      trouble->hint = paused            ? kPausedHint
+                      : trouble->person ? ForAPerson(view->trouble.code)
+                      : full            ? pg::kDiskFullHint
+                      : topic           ? kMendTopic + std::string("; it is tried again by itself.")
                       : view->next_try_unix == 0
                           ? "It is being tried again by itself, right now; see outbox.destination."
                           : "It is tried again by itself; outbox.lag says when.";
@@ -380,6 +384,19 @@ std::string ATopicOf(const std::string& server) {
   return rows.empty() ? "" : ", " + Literal(rows[0][0].value());
 }
 
+// Servers that nothing goes to because they, or all routes to them, are paused.
+std::set<std::string> ServersAtRest() {
+  std::set<std::string> servers;
+  for (const Row& row :
+       RunSql(Access::kRead,
+              "SELECT r.server::text FROM outbox.route r GROUP BY r.server HAVING bool_and(EXISTS (SELECT FROM "
+              "outbox.pause p WHERE p.server = r.server OR (p.route_id = r.id AND p.topic IS NULL AND "
+              "p.aggregate_type IS NULL)))")) {
+    servers.insert(row[0].value());
+  }
+  return servers;
+}
+
 }  // namespace
 
 void CheckDestinations(Findings* findings) {
@@ -411,6 +428,7 @@ void CheckDestinations(Findings* findings) {
       at->second = view;
     }
   }
+  const std::set<std::string> paused = ServersAtRest();
   for (const auto& [name, view] : worst) {
     const Counted& of = counted[name];
     const std::string from = of.work == 0 ? ""
@@ -426,6 +444,7 @@ void CheckDestinations(Findings* findings) {
                      view.only_warning
                          ? std::string("It goes when its cause has gone and the connection is made anew, as ALTER "
                                        "SERVER does it; what is said of lost events goes after an hour.")
+                     : paused.contains(name) ? kPausedHint
                      : strcmp(view.state, "half-open") == 0
                          ? "It is being tried again by itself, right now."
                          : "It is tried again by itself; outbox.destination says when. SELECT * FROM "

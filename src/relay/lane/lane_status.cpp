@@ -102,13 +102,15 @@ void Lane::Fill(const TurnContext& turn, int64_t wall, LaneStatus* status) const
   const Pipeline& pipeline = lane_.pipeline;
   status->id = id();
   status->delivered_to = pipeline.done_to();
-  status->inflight_count = static_cast<int64_t>(pipeline.unresolved());
+  // What a paused lane has read ahead goes nowhere.
+  const LaneState now = state();
+  status->inflight_count =
+      static_cast<int64_t>(now == LaneState::kPaused ? pipeline.outstanding() : pipeline.unresolved());
   // One that is held back does not look when it is woken.
   const bool held = (careful() && pipeline.unresolved() > 0) || reader_.starved();
   status->caught_up = flows() && reader_.caught_up() && !pipeline.reading() && !(held && reader_.woken());
   ShowWaiting(wall, status);
   const Breaker& breaker = lane_.destination->breaker();
-  const LaneState now = state();
   // What is in flight is awaited; what could go waits for the destination, and so does a parked event that is due.
   const bool waits =
       (now == LaneState::kRunning && !breaker.probing(flow()) && pipeline.unresolved() > pipeline.outstanding()) ||

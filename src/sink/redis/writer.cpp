@@ -385,7 +385,7 @@ void Writer::HandleExec(Channel* channel, const redisReply* refusal, std::span<c
   const bool whole = answers.size() == commands;
   for (Part& part : parts) {
     if (!whole) {
-      Stopped(std::move(part), 0, Unexpected());
+      Stopped(std::move(part), 0, Unexpected(), Others::kUnknown, {});
       continue;
     }
     const auto own = answers.first(part.commands);
@@ -462,12 +462,12 @@ void Writer::HandleDiscarded(Parts parts, Error error) {
   for (Part& part : parts) {
     if (!part.refused.ok()) {
       Error why = std::move(part.refused);
-      Stopped(std::move(part), 0, std::move(why));
+      Stopped(std::move(part), 0, std::move(why), Others::kUnwritten, {});
     } else if (put_back) {
       PutBack(std::move(part));
     } else {
       const size_t records = part.entries.size();
-      Stopped(std::move(part), 0, OneOf(error, records));
+      Stopped(std::move(part), 0, OneOf(error, records), Others::kUnwritten, {});
     }
   }
 }
@@ -575,7 +575,8 @@ void Writer::Judge(Part part, std::span<const ReplyView> answers) {
   const ReplyView& refusal = answers[done];
   const size_t records = answers.size() == count ? 1 : count;  // of the command that was refused
   Stopped(std::move(part), written,
-          refusal.type == REDIS_REPLY_ERROR ? OneOf(ReplyError(refusal.text), records) : Unexpected());
+          refusal.type == REDIS_REPLY_ERROR ? OneOf(ReplyError(refusal.text), records) : Unexpected(),
+          Others::kAnswered, answers);
 }
 
 void Writer::PutBack(Part part) {
@@ -584,18 +585,23 @@ void Writer::PutBack(Part part) {
   targets_.Wake(target);
 }
 
-void Writer::Stopped(Part part, size_t done, Error error) {
+void Writer::Stopped(Part part, size_t done, Error error, Others others, std::span<const ReplyView> answers) {
   const Entry failed = std::move(part.entries[done]);
   if (NeedsReconnect(error)) {
     reconnect_ = error;
   }
   outcomes_.Failed(*part.target, failed, std::move(error));
+  // A transaction goes on behind a command that fails: each command of it has an answer of its own.
+  const auto unsent = [others, answers](size_t record) {
+    return others == Others::kUnwritten ||
+           (others == Others::kAnswered && answers[std::min(record, answers.size() - 1)].type == REDIS_REPLY_ERROR);
+  };
   std::vector<Entry> again;
   for (size_t i = done + 1; i < part.entries.size(); ++i) {
     if (outcomes_.Admits(part.entries[i])) {
       again.push_back(std::move(part.entries[i]));
     } else {
-      outcomes_.Aborted(part.entries[i], false);  // a transaction goes on behind a command that fails
+      outcomes_.Aborted(part.entries[i], unsent(i));
     }
   }
   part.entries = std::move(again);

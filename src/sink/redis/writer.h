@@ -149,8 +149,11 @@ class Writer {
   void Judge(Part part, std::span<const ReplyView> answers);
   // Some were not written, for no fault of theirs.
   void PutBack(Part part);
-  // The first `done` were written, the next one failed with `error`; the rest is aborted or put back.
-  void Stopped(Part part, size_t done, Error error);
+  // What is known of the records behind one that failed.
+  enum class Others : uint8_t { kUnknown, kUnwritten, kAnswered };
+  // The first `done` were written, the next one failed with `error`; the rest is aborted or put back. `answers`: of each
+  // command, where they were answered.
+  void Stopped(Part part, size_t done, Error error, Others others, std::span<const ReplyView> answers);
   void AbortBarred(uint32_t flow);
 
   SecondConnection* const second_connection_;
