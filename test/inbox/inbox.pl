@@ -78,6 +78,23 @@ foreach my $program (@now)
 kafka_route($node, $kafka, 'kafka', aggregate_types => q('{kafka}'));
 redis_route($node, $redis, 'redis', aggregate_types => q('{redis}'));
 
+# Each begins with a tombstone; of Redis also with an entry that the consumer was given, and that was trimmed away since.
+foreach my $program (@now)
+{
+	my ($kind) = $program =~ /-(\w+)/;
+	foreach my $topic ($program, "plain-$program")
+	{
+		if ($kind eq 'redis')
+		{
+			$redis->command('XADD', $topic, '*', 'id', 'trimmed');
+			$redis->command('XGROUP', 'CREATE', $topic, 'billing', '0');
+			$redis->command('XREADGROUP', 'GROUP', 'billing', 'one', 'STREAMS', $topic, '>');
+			$redis->command('XTRIM', $topic, 'MAXLEN', '0');
+		}
+		$node->safe_psql('postgres', "SELECT outbox.emit_tombstone('$kind', 'gone', 'tick', topic => '$topic')");
+	}
+}
+
 # One transaction for all that are to consume, ten of them in a second, until it is told to end.
 sub emits { my ($topic, $add, @programs) = @_; return map { my ($kind) = /-(\w+)/; "PERFORM outbox.emit('$kind', i % 50, 'tick', jsonb_build_object('n', 16 * i + $add + $number{$_}), topic => '$topic$_');" } @programs }
 $node->safe_psql('postgres', 'CREATE TABLE state (going boolean, n bigint); INSERT INTO state VALUES (true, 0)');

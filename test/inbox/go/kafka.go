@@ -39,7 +39,7 @@ func consumeKafka(ctx context.Context, db *pgx.Conn) error {
 				if err := tx.QueryRow(ctx, "SELECT outbox.receive($1, $2)", "billing", id).Scan(&fresh); err != nil || !fresh {
 					return err
 				}
-				return handle(ctx, tx, record.Value)
+				return handle(ctx, tx, record.Value) // nil: a tombstone
 			}); err != nil {
 				return err
 			}

@@ -12,6 +12,9 @@ import (
 
 // What the consumer does about an event: it is in the transaction, and no unique key protects it.
 func handle(ctx context.Context, tx pgx.Tx, payload []byte) error {
+	if payload == nil { // a tombstone
+		return nil
+	}
 	var event struct{ N int }
 	if err := json.Unmarshal(payload, &event); err != nil {
 		return err

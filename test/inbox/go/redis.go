@@ -42,11 +42,18 @@ func consumeRedis(ctx context.Context, db *pgx.Conn) error {
 		}
 		for _, entry := range entries {
 			if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+				if len(entry.Values) == 0 {
+					return nil // the entry was trimmed away after this consumer was given it
+				}
 				var fresh bool
 				if err := tx.QueryRow(ctx, "SELECT outbox.receive($1, $2)", "billing", entry.Values["id"]).Scan(&fresh); err != nil || !fresh {
 					return err
 				}
-				return handle(ctx, tx, []byte(entry.Values["payload"].(string)))
+				var payload []byte // nil: a tombstone
+				if text, ok := entry.Values["payload"].(string); ok {
+					payload = []byte(text)
+				}
+				return handle(ctx, tx, payload)
 			}); err != nil {
 				return err
 			}

@@ -7,6 +7,9 @@ final class Handle {
   private Handle() {}
 
   static void handle(Connection db, byte[] payload) throws SQLException {
+    if (payload == null) { // a tombstone
+      return;
+    }
     try (var insert = db.prepareStatement("INSERT INTO ledger (n) SELECT (CAST(? AS json) ->> 'n')::int")) {
       insert.setString(1, new String(payload, StandardCharsets.UTF_8));
       insert.executeUpdate();

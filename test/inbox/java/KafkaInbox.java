@@ -33,7 +33,7 @@ public final class KafkaInbox {
           try (var answer = receive.executeQuery()) {
             answer.next();
             if (answer.getBoolean(1)) {
-              Handle.handle(db, message.value());
+              Handle.handle(db, message.value()); // null: a tombstone
             }
           }
           db.commit();

@@ -36,15 +36,19 @@ public final class RedisInbox {
           after = entries.isEmpty() ? fresh : entries.get(entries.size() - 1).getID();
         }
         for (var entry : entries) {
-          receive.setString(1, "billing");
-          receive.setObject(2, UUID.fromString(entry.getFields().get("id")));
-          try (var row = receive.executeQuery()) {
-            row.next();
-            if (row.getBoolean(1)) {
-              Handle.handle(db, entry.getFields().get("payload").getBytes(StandardCharsets.UTF_8));
+          var fields = entry.getFields();
+          if (fields != null && !fields.isEmpty()) { // none: the entry was trimmed away after this consumer was given it
+            receive.setString(1, "billing");
+            receive.setObject(2, UUID.fromString(fields.get("id")));
+            try (var row = receive.executeQuery()) {
+              row.next();
+              if (row.getBoolean(1)) {
+                var payload = fields.get("payload"); // null: a tombstone
+                Handle.handle(db, payload == null ? null : payload.getBytes(StandardCharsets.UTF_8));
+              }
             }
+            db.commit();
           }
-          db.commit();
           redis.xack(stream, "billing", entry.getID());
         }
       }

@@ -1,4 +1,5 @@
 // What the consumer does about an event: it is in the transaction of `db`, and no unique key protects it.
 export async function handle(db, payload) {
+  if (payload === null) return // a tombstone
   await db.query('INSERT INTO ledger (n) VALUES ($1)', [JSON.parse(payload).n])
 }

@@ -17,7 +17,7 @@ await consumer.run({
   eachMessage: async ({ message }) => {
     await db.query('BEGIN')
     const { rows } = await db.query('SELECT outbox.receive($1, $2) AS fresh', ['billing', message.headers.id.toString()])
-    if (rows[0].fresh) await handle(db, message.value)
+    if (rows[0].fresh) await handle(db, message.value) // null: a tombstone
     await db.query('COMMIT')
   },
 })

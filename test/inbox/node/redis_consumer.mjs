@@ -17,12 +17,14 @@ for (;;) {
   const entries = answer?.[0][1] ?? []
   if (after !== '>') after = entries.length > 0 ? entries.at(-1)[0] : '>'
   for (const [entry, list] of entries) {
-    const fields = {}
-    for (let i = 0; i < list.length; i += 2) fields[list[i]] = list[i + 1]
-    await db.query('BEGIN')
-    const { rows } = await db.query('SELECT outbox.receive($1, $2) AS fresh', ['billing', fields.id])
-    if (rows[0].fresh) await handle(db, fields.payload)
-    await db.query('COMMIT')
+    if (list) { // null: the entry was trimmed away after this consumer was given it
+      const fields = {}
+      for (let i = 0; i < list.length; i += 2) fields[list[i]] = list[i + 1]
+      await db.query('BEGIN')
+      const { rows } = await db.query('SELECT outbox.receive($1, $2) AS fresh', ['billing', fields.id])
+      if (rows[0].fresh) await handle(db, fields.payload ?? null) // null: a tombstone
+      await db.query('COMMIT')
+    }
     await redis.xack(stream, 'billing', entry)
   }
 }

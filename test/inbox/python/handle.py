@@ -3,4 +3,6 @@ import json
 
 
 def handle(conn, payload):
+    if payload is None:  # a tombstone
+        return
     conn.execute("INSERT INTO ledger (n) VALUES (%s)", [json.loads(payload)["n"]])

@@ -27,6 +27,6 @@ with psycopg.connect(os.environ["DATABASE"], autocommit=True) as conn:
         with conn.transaction():
             new, = conn.execute("SELECT outbox.receive(%s, %s)", ["billing", headers["id"].decode()]).fetchone()
             if new:
-                handle(conn, record.value())
+                handle(conn, record.value())  # None: a tombstone
         consumer.commit(record)  # asynchronous: what of it is lost comes again, and is not new then
 # page end

@@ -22,9 +22,10 @@ with psycopg.connect(os.environ["DATABASE"], autocommit=True) as conn:
         if after != ">":
             after = entries[-1][0] if entries else ">"
         for entry, fields in entries:
-            with conn.transaction():
-                new, = conn.execute("SELECT outbox.receive(%s, %s)", ["billing", fields[b"id"].decode()]).fetchone()
-                if new:
-                    handle(conn, fields[b"payload"])
+            if fields:  # none: the entry was trimmed away after this consumer was given it
+                with conn.transaction():
+                    new, = conn.execute("SELECT outbox.receive(%s, %s)", ["billing", fields[b"id"].decode()]).fetchone()
+                    if new:
+                        handle(conn, fields.get(b"payload"))  # None: a tombstone
             r.xack(STREAM, "billing", entry)
 # page end
