@@ -165,6 +165,7 @@ DatabaseSlot* FindDatabaseSlot(Oid database, bool create) {
     unused->database = database;
     unused->needs_discovery = false;
     unused->active = false;
+    unused->closed = false;
     unused->relay_demand = 0;
     unused->relays_allowed = 0;
     unused->barred_by = 0;

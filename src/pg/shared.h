@@ -22,6 +22,7 @@ struct DatabaseSlot {
   bool needs_discovery;       // the launcher should start a keeper to find out
   uint32 discovery_requests;  // +1 with each setting of needs_discovery, so that none is lost while one is handled
   bool active;                // the keeper saw the extension, adopted here: relay workers may run
+  bool closed;                // it was active, and takes no connections now: nothing is started in it
   int relay_demand;           // how many relay workers the keeper wants (0: no routes, or a silent copy)
   int relays_allowed;         // how many of them the launcher lets run at once
   TimestampTz delayed_until;  // a process that crashes at every start is not started before; 0: none

@@ -186,22 +186,27 @@ void ScanDatabases(MemoryContext context) {
     if (known) {
       continue;
     }
-    // Slots come free as such keepers find nothing; then the next scan goes on.
+    // Slots come free as such keepers find nothing; then the next scan goes on. One further on may have its slot still.
     if (!pg::MarkForDiscovery(list.eligible[i])) {
       full = true;
-      break;
+      continue;
     }
     state->known.push_back(list.eligible[i]);
   }
   std::erase_if(state->known, [&](Oid oid) { return !Contains(list.eligible, list.eligible_count, oid); });
   for (int i = 0; i < Shared()->max_databases; i++) {
     Oid database = Databases()[i].database;
-    if (database == InvalidOid || Contains(list.eligible, list.eligible_count, database)) {
+    if (database == InvalidOid) {
+      continue;
+    }
+    if (Contains(list.eligible, list.eligible_count, database)) {
+      Databases()[i].closed = false;
       continue;
     }
     bool dropped = !Contains(list.all, list.all_count, database);
     LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
     if (Databases()[i].database == database) {
+      Databases()[i].closed = Databases()[i].closed || Databases()[i].active;
       Databases()[i].needs_discovery = false;
       Databases()[i].active = false;
     }

@@ -35,6 +35,23 @@ std::string FewSlotsHint(const Processes& processes) {
   return pg::Guard([wanted = processes.wanted] { return pg::RoomHint(wanted); });
 }
 
+bool HasNoPlace() {
+  return pg::Guard([] {
+    bool none = true;
+    LWLockAcquire(pg::Shared()->lock, LW_SHARED);
+    for (int i = 0; i < pg::Shared()->max_databases; i++) {
+      const Oid database = pg::Databases()[i].database;
+      none = none && database != InvalidOid && database != MyDatabaseId;
+    }
+    LWLockRelease(pg::Shared()->lock);
+    return none;
+  });
+}
+
+std::string NoPlaceText() {
+  return "All " + std::to_string(pg::Shared()->max_databases) + " places for databases are taken.";
+}
+
 std::string LauncherStands() {
   constexpr int64 kLong = 30 * USECS_PER_SEC;  // it looks for new databases every ten seconds
   const int64 asked = OUTBOX_FAULT_VALUE("doctor.launcher_stands");
@@ -69,6 +86,7 @@ Cell WhyNobodyWorks() {
          : CountIdentities().IsCopy() ? "this outbox is a copy: outbox.adopt() has it publish from here"
          : !pg::settings.enabled      ? "outbox.enabled is off"
          : pg::settings.workers == 0  ? "outbox.workers is 0"
+         : HasNoPlace()               ? "outbox.max_databases is used up by other databases"
                                       : "no relay worker runs; outbox.process says why";
 }
 

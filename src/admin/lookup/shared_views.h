@@ -53,6 +53,7 @@ std::vector<pg::StandingSlot> ReadStanding(Oid database);
 struct SharedView {
   bool active = false;  // it has a slot, and its outbox is one that works
   int relays_wanted = 0;
+  bool no_place = false;            // it has no slot, and others have all
   uint64 clock = 0;                 // last reading, Unix microseconds; 0: none
   std::vector<WorkerView> workers;  // of all databases
   std::vector<OwnedLaneView> lanes;

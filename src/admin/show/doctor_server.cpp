@@ -320,6 +320,8 @@ void CheckProcesses(Findings* findings) {
   const Processes processes = CountProcesses();
   if (!kept && !Used()) {
     findings->Ok("keeper", "No keeper is needed before the first route or event.");
+  } else if (!kept && HasNoPlace()) {
+    findings->Problem("keeper", NoPlaceText() + " Nothing of outbox runs for this one.", kNoPlaceHint);
   } else if (!kept && processes.places == 0) {
     findings->Problem("keeper", FewSlotsText(processes), FewSlotsHint(processes));
   } else if (!kept && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0) {
@@ -330,8 +332,8 @@ void CheckProcesses(Findings* findings) {
                    "One is started within a second or two.");
   } else if (!kept) {
     findings->Problem("keeper", "No keeper runs for this database.",
-                      "Day tables are neither made ahead nor dropped. max_worker_processes may be too low, or "
-                      "outbox.max_databases.");
+                      "Day tables are neither made ahead nor dropped. Look into outbox.process, and for messages of "
+                      "outbox in the server log.");
   } else {
     findings->Ok("keeper", "The keeper of this database runs.");
   }

@@ -457,7 +457,9 @@ void AddDestinations(const Sources& from) {
 
 void AddWorkers(const Sources& from) {
   Samples* samples = from.samples;
-  samples->Add(kWorkersWanted, samples->none(), from.view.active ? from.view.relays_wanted : 0);
+  const bool no_place =
+      from.view.no_place && !from.routes.empty() && outbox::pg::settings.enabled && outbox::pg::settings.workers > 0;
+  samples->Add(kWorkersWanted, samples->none(), from.view.active ? from.view.relays_wanted : no_place ? 1 : 0);
   for (const WorkerView& worker : from.view.workers) {
     if (worker.database != MyDatabaseId || !worker.running) {
       continue;

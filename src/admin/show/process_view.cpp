@@ -20,6 +20,7 @@ struct DatabaseView {
   bool active;
   bool discovered;
   bool barred;
+  bool closed;
   int relays;   // wanted
   int allowed;  // of them
   TimestampTz delayed_until;
@@ -32,9 +33,9 @@ std::vector<DatabaseView> ReadDatabaseViews() {
     LWLockAcquire(pg::Shared()->lock, LW_SHARED);
     for (int i = 0; i < pg::Shared()->max_databases; i++) {
       const pg::DatabaseSlot& slot = pg::Databases()[i];
-      if (slot.database != InvalidOid && (slot.active || slot.needs_discovery)) {
-        views.push_back({slot.database, slot.active, slot.needs_discovery, slot.barred_by != 0, pg::RelaysWanted(slot),
-                         slot.relays_allowed, slot.delayed_until});
+      if (slot.database != InvalidOid && (slot.active || slot.needs_discovery || slot.closed)) {
+        views.push_back({slot.database, slot.active, slot.needs_discovery, slot.barred_by != 0, slot.closed,
+                         pg::RelaysWanted(slot), slot.relays_allowed, slot.delayed_until});
       }
     }
     LWLockRelease(pg::Shared()->lock);
@@ -52,7 +53,12 @@ Row ProcessRow(const DatabaseView& view, bool keeper, int wanted, int running, c
   const bool in_turn = pg_atomic_read_u32(&pg::Shared()->in_turn) != 0;
   const char* state = "running";
   Cell detail;
-  if (running < wanted) {
+  if (view.closed && running == 0) {
+    state = "closed";
+    detail =
+        "The database takes no connections, or is a template: nothing is started for it. After ALTER DATABASE ... "
+        "ALLOW_CONNECTIONS true its processes are back within twenty seconds.";
+  } else if (running < wanted) {
     if (view.barred) {
       state = "barred";
       detail = "A session drops, moves or copies the database.";
@@ -122,10 +128,16 @@ OUTBOX_FUNCTION(outbox_process) {
               Cell(all.enough() ? "running" : "in turn"),
               all.enough() ? Cell(FewSlotsText(all)) : Cell(FewSlotsText(all) + " " + FewSlotsHint(all))});
   for (const DatabaseView& view : ReadDatabaseViews()) {
-    if (view.active) {
+    if (view.active || view.closed) {
       result.Add(ProcessRow(view, true, 1, running[{view.database, outbox::pg::WorkerKind::kKeeper}], all));
       result.Add(ProcessRow(view, false, view.relays, running[{view.database, outbox::pg::WorkerKind::kRelay}], all));
     }
+  }
+  if (HasNoPlace()) {
+    const Cell name = NameOf(MyDatabaseId);
+    const Cell why = NoPlaceText() + " " + kNoPlaceHint;
+    result.Add({name, Cell("keeper"), Cell("1"), Cell("0"), Cell("no place"), why});
+    result.Add({name, Cell("relay"), Cell("1"), Cell("0"), Cell("no place"), why});
   }
   return static_cast<Datum>(0);
 }

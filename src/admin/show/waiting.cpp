@@ -60,8 +60,8 @@ uint64 AskForBarrier() {
   }
   outbox::pg::DatabaseSlot* slot = outbox::pg::FindDatabaseSlot(MyDatabaseId, true);
   if (slot == nullptr) {
-    throw UserError{ERRCODE_CONFIGURATION_LIMIT_EXCEEDED, "no worker of outbox serves this database",
-                    "All places for databases are taken.", "Raise outbox.max_databases and restart the server."};
+    throw UserError{ERRCODE_CONFIGURATION_LIMIT_EXCEEDED, "no worker of outbox serves this database", NoPlaceText(),
+                    kNoPlaceHint};
   }
   uint64 barrier = pg_atomic_add_fetch_u64(&slot->barrier, 1);
   outbox::pg::WakeWorkers(MyDatabaseId, true);

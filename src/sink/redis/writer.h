@@ -151,8 +151,8 @@ class Writer {
   void PutBack(Part part);
   // What is known of the records behind one that failed.
   enum class Others : uint8_t { kUnknown, kUnwritten, kAnswered };
-  // The first `done` were written, the next one failed with `error`; the rest is aborted or put back. `answers`: of each
-  // command, where they were answered.
+  // The first `done` were written, the next one failed with `error`; the rest is aborted or put back. `answers`: of
+  // each command, where they were answered.
   void Stopped(Part part, size_t done, Error error, Others others, std::span<const ReplyView> answers);
   void AbortBarred(uint32_t flow);
 
