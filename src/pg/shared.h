@@ -16,6 +16,12 @@ extern "C" {
 
 namespace outbox::pg {
 
+// A process is not started before `until` (0: none is), after so many crashes in a row.
+struct HeldBack {
+  TimestampTz until;
+  int crashes;
+};
+
 // Per database that has the extension, or in which a keeper is to find that out.
 struct DatabaseSlot {
   Oid database;               // InvalidOid: free slot
@@ -25,8 +31,7 @@ struct DatabaseSlot {
   bool closed;                // it was active, and takes no connections now: nothing is started in it
   int relay_demand;           // how many relay workers the keeper wants (0: no routes, or a silent copy)
   int relays_allowed;         // how many of them the launcher lets run at once
-  TimestampTz delayed_until;  // a process that crashes at every start is not started before; 0: none
-  int crashes;                // how often that one crashed in a row
+  HeldBack held_back;         // a process that crashes at every start
   int barred_by;              // pid of a backend that drops, moves or copies the database; 0: none
   pg_atomic_uint64 clock;     // last reading of the hybrid clock, Unix microseconds; 0: none since server start
   pg_atomic_uint64

@@ -278,9 +278,8 @@ void ShowDelayed(const Job& job) {
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
   for (int i = 0; i < Shared()->max_databases; i++) {
     DatabaseSlot& slot = Databases()[i];
-    if (slot.database == job.ticket.database && slot.delayed_until < until) {
-      slot.delayed_until = until;
-      slot.crashes = job.crashes;
+    if (slot.database == job.ticket.database && slot.held_back.until < until) {
+      slot.held_back = {until, job.crashes};
     }
   }
   LWLockRelease(Shared()->lock);
@@ -295,7 +294,7 @@ void TryDelayedOnes() {
   }
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
   for (int i = 0; i < Shared()->max_databases; i++) {
-    Databases()[i].delayed_until = 0;
+    Databases()[i].held_back.until = 0;
   }
   LWLockRelease(Shared()->lock);
 }

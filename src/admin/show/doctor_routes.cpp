@@ -283,8 +283,8 @@ void CheckLanes(Findings* findings) {
       trouble->person = std::strcmp(view->trouble.error_class, "config") == 0;
       const bool topic = std::strcmp(view->trouble.error_class, "topic") == 0;
       const bool full = std::strcmp(view->trouble.code, pg::kDiskFull) == 0;
-      const bool paused = std::strcmp(view->state, "paused") == 0;
-      trouble->hint = paused            ? kPausedHint
+      const bool stands = std::strcmp(view->state, "paused") == 0;
+      trouble->hint = stands            ? kPausedHint
                       : trouble->person ? ForAPerson(view->trouble.code)
                       : full            ? pg::kDiskFullHint
                       : topic           ? kMendTopic + std::string("; it is tried again by itself.")

@@ -33,7 +33,7 @@ bool Used() {
 // Processes that crash at every start, and are held back so that they do not restart all sessions over and over.
 void CheckHeld(Findings* findings) {
   const pg::DatabaseSlot* slot = pg::Guard([] { return pg::FindDatabaseSlot(MyDatabaseId, false); });
-  TimestampTz until = slot == nullptr ? 0 : slot->delayed_until;
+  TimestampTz until = slot == nullptr ? 0 : slot->held_back.until;
   if (until <= GetCurrentTimestamp() && pg::Shared()->launcher_delayed_until == 0) {
     return;
   }
@@ -48,7 +48,8 @@ void CheckHeld(Findings* findings) {
                       hint);
   } else {
     findings->Problem("crashes",
-                      "A background worker of this database crashed the server " + std::to_string(slot->crashes) +
+                      "A background worker of this database crashed the server " +
+                          std::to_string(slot->held_back.crashes) +
                           " times in a row just after its start; it is not started again before " +
                           UnixMicrosText(until + kPgEpochMicros) + ".",
                       hint);

@@ -35,7 +35,7 @@ std::vector<DatabaseView> ReadDatabaseViews() {
       const pg::DatabaseSlot& slot = pg::Databases()[i];
       if (slot.database != InvalidOid && (slot.active || slot.needs_discovery || slot.closed)) {
         views.push_back({slot.database, slot.active, slot.needs_discovery, slot.barred_by != 0, slot.closed,
-                         pg::RelaysWanted(slot), slot.relays_allowed, slot.delayed_until});
+                         pg::RelaysWanted(slot), slot.relays_allowed, slot.held_back.until});
       }
     }
     LWLockRelease(pg::Shared()->lock);
