@@ -30,7 +30,8 @@ bool ParentIsGone(const TriggerData* trigger, const ForeignKeyCacheInfo* foreign
     ScanKeyInit(&keys[i], foreign->confkey[i], BTEqualStrategyNumber, get_opcode(foreign->conpfeqop[i]), value);
   }
   Relation parent = table_open(foreign->confrelid, AccessShareLock);
-  const Oid index = RelationGetPrimaryKeyIndex(parent);
+  list_free(RelationGetIndexList(parent));
+  const Oid index = parent->rd_pkindex;  // which that has looked for
   SysScanDesc scan = systable_beginscan(parent, index, OidIsValid(index), SnapshotSelf, foreign->nkeys, keys);
   const bool gone = !HeapTupleIsValid(systable_getnext(scan));
   systable_endscan(scan);
