@@ -27,7 +27,7 @@ CREATE MATERIALIZED VIEW restricted AS SELECT regexp_replace(command, '_[0-9]{8}
 SELECT * FROM restricted;
 CREATE TABLE indexed (command text);
 INSERT INTO indexed VALUES ('DELETE FROM outbox_internal.log');
-CREATE FUNCTION steady(command text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN tried(command); END';
+CREATE FUNCTION steady(command text) RETURNS text IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN public.tried(command); END';
 CREATE INDEX ON indexed (steady(command));
 SET enable_seqscan = off;
 SELECT count(*) AS refused FROM indexed WHERE steady(command) LIKE '55000 cannot delete from outbox_internal.log';
