@@ -37,12 +37,8 @@ std::string FewSlotsHint(const Processes& processes) {
 
 bool HasNoPlace() {
   return pg::Guard([] {
-    bool none = true;
     LWLockAcquire(pg::Shared()->lock, LW_SHARED);
-    for (int i = 0; i < pg::Shared()->max_databases; i++) {
-      const Oid database = pg::Databases()[i].database;
-      none = none && database != InvalidOid && database != MyDatabaseId;
-    }
+    const bool none = pg::HasNoPlace(MyDatabaseId);
     LWLockRelease(pg::Shared()->lock);
     return none;
   });

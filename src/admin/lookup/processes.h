@@ -19,8 +19,7 @@ Processes CountProcesses(int mine = -1);
 std::string FewSlotsText(const Processes& processes);
 std::string FewSlotsHint(const Processes& processes);
 
-// Whether other databases have all places that there are for databases: none of outbox's processes serves this one, and
-// the launcher does not know of it. Needs the shared memory. Throws.
+// Of this database, as pg::HasNoPlace(): none of outbox's processes serves it. Needs the shared memory. Throws.
 bool HasNoPlace();
 std::string NoPlaceText();  // "All 64 places for databases are taken."
 inline constexpr const char* kNoPlaceHint = "Raise outbox.max_databases and restart the server.";

@@ -150,12 +150,10 @@ bool TryReadSharedView(Oid database, SharedView* view) {
     CopyLanes(database, &view->lanes);
     CopyDestinations(database, &view->destinations);
     CopyStanding(database, &view->standing);
-    view->no_place = true;
+    view->no_place = pg::HasNoPlace(database);
     for (int i = 0; i < pg::Shared()->max_databases; i++) {
       pg::DatabaseSlot& slot = pg::Databases()[i];
-      view->no_place = view->no_place && slot.database != InvalidOid && slot.database != database;
       if (slot.database == database) {
-        view->active = slot.active;
         view->relays_wanted = pg::RelaysWanted(slot);
         view->clock = pg_atomic_read_u64(&slot.clock);
       }

@@ -51,7 +51,6 @@ std::vector<pg::StandingSlot> ReadStanding(Oid database);
 
 // What one answer shows of a database, as it was at one moment.
 struct SharedView {
-  bool active = false;  // it has a slot, and its outbox is one that works
   int relays_wanted = 0;
   bool no_place = false;            // it has no slot, and others have all
   uint64 clock = 0;                 // last reading, Unix microseconds; 0: none

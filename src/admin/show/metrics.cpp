@@ -459,7 +459,7 @@ void AddWorkers(const Sources& from) {
   Samples* samples = from.samples;
   const bool no_place =
       from.view.no_place && !from.routes.empty() && outbox::pg::settings.enabled && outbox::pg::settings.workers > 0;
-  samples->Add(kWorkersWanted, samples->none(), from.view.active ? from.view.relays_wanted : no_place ? 1 : 0);
+  samples->Add(kWorkersWanted, samples->none(), no_place ? 1 : from.view.relays_wanted);
   for (const WorkerView& worker : from.view.workers) {
     if (worker.database != MyDatabaseId || !worker.running) {
       continue;

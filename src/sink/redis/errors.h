@@ -26,12 +26,16 @@ std::span<const ReplyRule> ReplyRules();
 // `reply` without the leading "-". The message quotes the server, but no arguments (they may be payload or secret).
 const ReplyRule& FindReplyRule(std::string_view reply);
 Error ReplyError(std::string_view reply);
+// Of any reply; ok() where it is no error.
+inline Error ErrorOf(const redisReply& reply) {
+  return IsError(reply) ? ReplyError(Text(reply)) : Error();
+}
 // Whether the rule behind an error made by ReplyError() asks for a new connection.
 bool NeedsReconnect(const Error& error);
 // Whether it says how the server fares, and nothing about the question: asked again, the server may answer.
 bool IsPassing(const Error& error);
 inline Error PassingError(const redisReply& reply) {
-  Error error = IsError(reply) ? ReplyError(Text(reply)) : Error();
+  Error error = ErrorOf(reply);
   return IsPassing(error) ? error : Error();
 }
 // Whether it is an error of unknown meaning.

@@ -189,7 +189,7 @@ class RedisCheckup {
     const std::string user = username.empty() ? "the default user" : "user " + username;
     // Any user may ask that who is let in; without the right the answer tells as much.
     pipeline_.Send(resp::Command({"PING"}), [this, user](const redisReply& reply) {
-      Error error = IsError(reply) ? ReplyError(Text(reply)) : Error();
+      Error error = ErrorOf(reply);
       if (!error.ok() && error.code != "NOPERM") {
         Note(error.error_class == ErrorClass::kConfig ? "login" : "server", std::move(error));
       } else if (!over_) {
@@ -259,7 +259,7 @@ class RedisCheckup {
       if (over_) {
         return;
       }
-      const Error error = IsError(reply) ? ReplyError(Text(reply)) : Error();
+      const Error error = ErrorOf(reply);
       if (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND") {
         AskWithoutTransaction();
       } else if (!error.ok()) {
@@ -282,7 +282,7 @@ class RedisCheckup {
       return;
     }
     pipeline_.Send(resp::Command({"XADD", request_.topic, "none", "key", "x"}), [this](const redisReply& reply) {
-      const Error error = IsError(reply) ? ReplyError(Text(reply)) : Error();
+      const Error error = ErrorOf(reply);
       if (over_) {
         return;
       }

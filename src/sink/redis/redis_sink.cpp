@@ -30,7 +30,7 @@ Address AddressOf(const Options& options) {
 
 // The user may not call that, or there is no such command.
 bool IsRefusal(const redisReply& reply) {
-  const Error error = IsError(reply) ? ReplyError(Text(reply)) : Error();
+  const Error error = ErrorOf(reply);
   return error.error_class == ErrorClass::kConfig && (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND");
 }
 
@@ -146,7 +146,7 @@ void RedisSink::Greet() {
   writer_.Probe([this](Error error) { Lost(std::move(error)); });
   CheckMemory();
   pipeline_.Send(resp::Command({"PING"}), [this](const redisReply& reply) {
-    Error error = IsError(reply) ? ReplyError(Text(reply)) : Error();
+    Error error = ErrorOf(reply);
     if (!error.ok() && error.code != "NOPERM") {
       Lost(std::move(error));
       return;
@@ -157,7 +157,7 @@ void RedisSink::Greet() {
 
 void RedisSink::Introduce() {
   const auto handle = [this](const redisReply& reply) {
-    Error error = IsError(reply) ? ReplyError(Text(reply)) : Error();
+    Error error = ErrorOf(reply);
     if (error.code == "ERR") {
       error.error_class = ErrorClass::kConfig;  // whatever it says, it is about these options
     }
