@@ -95,7 +95,7 @@ struct Look {
   bool wait = false;
   bool in_hand = false;
   bool moves = false;
-  StandingLanes standing;
+  StillLanes standing;
 
   bool stands() const { return !moves && (standing.paused || !standing.free.empty()); }
 

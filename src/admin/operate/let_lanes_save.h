@@ -23,7 +23,7 @@ struct AggregateKey {
 
 // Lanes of a route that stood still with something left of what was asked for, and what shows that nobody has touched
 // them since.
-struct StandingLanes {
+struct StillLanes {
   struct Free {  // without an owner; nobody may claim it without writing its row
     int lane = 0;
     std::string version;  // of its row
@@ -34,8 +34,8 @@ struct StandingLanes {
 };
 
 struct LanesSaved {
-  Snapshot asked;                           // the call's: what is visible in it was committed before
-  std::map<int64, StandingLanes> standing;  // by route
+  Snapshot asked;                        // the call's: what is visible in it was committed before
+  std::map<int64, StillLanes> standing;  // by route
 };
 
 // Of one route or of all (no route); with `key`, only that key's events are waited for. Takes a second at most,
