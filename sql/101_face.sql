@@ -98,7 +98,8 @@ INSERT INTO outbox.event (aggregate_type, event_type, payload, content_type) VAL
   ('o', 'payload', '{"a": 1}', 'application/json'), ('o', 'payload', '{"a": 1}', 'application/cloudevents+json; charset=utf-8'), ('o', 'payload', '[1]', 'Application/JSON'),
   ('o', 'payload', '5', 'text/plain');
 INSERT INTO outbox.event (aggregate_type, event_type, payload_text, content_type) VALUES ('o', 'text', '{"a":1}', NULL),
-  ('o', 'text', '{"a":1}', 'application/json'), ('o', 'text', '{"a":', 'application/json'), ('o', 'text', '"\u0000"', 'application/json'), ('o', 'text', '{"a":1}', 'application/notjson'), ('o', 'text', '<a/>', 'application/xml');
+  ('o', 'text', '{"a":1}', 'application/json'), ('o', 'text', '{"a":', 'application/json'), ('o', 'text', '"\u0000"', 'application/json'), ('o', 'text', '{"a":1}', 'application/notjson'), ('o', 'text', '<a/>', 'application/xml'),
+  ('o', 'text', '<a/>', 'Application/XML; charset=utf-8'), ('o', 'text', 'a', 'TEXT/PLAIN'), ('o', 'text', '{}', 'application/x-ndjson; charset=utf-8');
 INSERT INTO outbox.event (aggregate_type, event_type, payload_text, content_type) VALUES ('o', 'deep', repeat('[', 100000), 'application/json');
 SELECT event_type, content_type, payload, left(payload_text, 20) AS payload_text, payload_bytes FROM outbox.event ORDER BY created_at;
 ROLLBACK;

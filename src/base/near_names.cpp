@@ -4,6 +4,8 @@
 #include <numeric>
 #include <utility>
 
+#include "base/letter_case.h"
+
 namespace outbox {
 namespace {
 
@@ -30,7 +32,7 @@ size_t Distance(std::string_view a, std::string_view b) {
 std::string FoldedName(std::string_view name) {
   std::string folded(name.substr(0, kLongestName));
   for (char& c : folded) {
-    c = c == '_' || c == '-' ? '.' : (c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c);
+    c = c == '_' || c == '-' ? '.' : Lower(c);
   }
   return folded;
 }

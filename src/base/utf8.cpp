@@ -5,10 +5,7 @@
 
 namespace outbox {
 
-namespace {
-
-// How many bytes the character at the front has; 0: it is malformed.
-size_t CharacterLength(std::string_view text) {
+size_t Utf8CharacterLength(std::string_view text) {
   auto byte = [&text](size_t at) { return at < text.size() ? static_cast<uint8_t>(text[at]) : uint8_t{0}; };
   const uint8_t first = byte(0);
   if (first < 0x80) {
@@ -40,12 +37,14 @@ size_t CharacterLength(std::string_view text) {
   return length;
 }
 
+namespace {
+
 // `control`(byte): what becomes of a control character.
 template <typename Control>
 std::string Clean(std::string_view text, size_t limit, Control&& control) {
   std::string clean;
   while (!text.empty()) {
-    const size_t length = CharacterLength(text);
+    const size_t length = Utf8CharacterLength(text);
     const size_t kept = length == 0 ? 1 : length;
     if (clean.size() + kept > limit) {
       break;
@@ -77,7 +76,7 @@ std::string SpelledUtf8(std::string_view text) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string spelled;
   while (!text.empty()) {
-    const size_t length = CharacterLength(text);
+    const size_t length = Utf8CharacterLength(text);
     if (length == 0) {
       const auto byte = static_cast<uint8_t>(text.front());
       spelled += "\\x";
@@ -89,6 +88,17 @@ std::string SpelledUtf8(std::string_view text) {
     text.remove_prefix(length == 0 ? 1 : length);
   }
   return spelled;
+}
+
+bool HoldsControl(std::string_view text) {
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<uint8_t>(text[i]);
+    // C1 has two bytes.
+    if (c < 0x20 || c == 0x7F || (c == 0xC2 && i + 1 < text.size() && static_cast<uint8_t>(text[i + 1]) < 0xA0)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 bool IsUtf8(std::string_view text) {
@@ -103,7 +113,7 @@ bool IsUtf8(std::string_view text) {
     if (text.empty()) {
       break;
     }
-    const size_t length = CharacterLength(text);
+    const size_t length = Utf8CharacterLength(text);
     if (length == 0) {
       return false;
     }

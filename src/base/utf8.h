@@ -18,6 +18,12 @@ std::string WellFormedUtf8(std::string_view text, size_t limit);
 // As it is, but each byte that is no part of a well-formed character is spelled \xNN: what differs still does.
 std::string SpelledUtf8(std::string_view text);
 
+// How many bytes the character at the front of `text`, which is not empty, has; 0: it is malformed.
+size_t Utf8CharacterLength(std::string_view text);
+
+// Whether it has a control character: C0, DEL, or C1 (U+0080 to U+009F).
+bool HoldsControl(std::string_view text);
+
 // Whether all of it is well-formed. Zero bytes and other control characters are.
 bool IsUtf8(std::string_view text);
 

@@ -1,9 +1,9 @@
 #include "emit/event_schema.h"
 
+#include "base/media_type.h"
 #include "emit/check.h"
 #include "emit/header.h"
 #include "emit/json_schema.h"
-#include "emit/json_text.h"
 #include "emit/well_formed_schema.h"
 #include "pg/cached_table.h"
 #include "pg/entry.h"
@@ -129,7 +129,8 @@ void CheckEventSchema(NewEvent* event) {
   if (schema == nullptr) {
     return;
   }
-  const bool json = event->payload != nullptr && (event->content_type == nullptr || SaysJson(event->content_type));
+  const bool json =
+      event->payload != nullptr && (event->content_type == nullptr || SaysJson(View(event->content_type)));
   if (json) {
     CheckPayload(schema, event);
   }

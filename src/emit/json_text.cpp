@@ -380,19 +380,4 @@ void AppendJson(StringInfo out, const JsonbValue* value) {
   out->data[out->len] = '\0';
 }
 
-bool SaysJson(const text* content_type) {
-  const char* bytes = VARDATA_ANY(content_type);
-  const size_t all = VARSIZE_ANY_EXHDR(content_type);
-  size_t size = 0;
-  while (size < all && bytes[size] != ';') {
-    size++;
-  }
-  while (size > 0 && bytes[size - 1] == ' ') {
-    size--;
-  }
-  constexpr size_t kJson = 4;
-  return size > kJson && pg_strncasecmp(bytes + size - kJson, "json", kJson) == 0 &&
-         strchr("/+", bytes[size - kJson - 1]) != nullptr;
-}
-
 }  // namespace outbox::emit

@@ -17,7 +17,4 @@ void AppendJson(StringInfo out, const Jsonb* document);
 // What an iterator that skips what is nested hands out: a scalar, or an object or array as it is stored.
 void AppendJson(StringInfo out, const JsonbValue* value);
 
-// Whether a content type is application/json or ends in +json, in any case and with parameters behind a semicolon.
-bool SaysJson(const text* content_type);
-
 }  // namespace outbox::emit

@@ -1,6 +1,8 @@
 // An event that is being emitted [P]: the SQL functions fill it, check.h checks it and insert.h writes it.
 #pragma once
 
+#include <string_view>
+
 #include "pg/prelude.h"
 
 extern "C" {
@@ -39,6 +41,9 @@ inline const char* Bytes(const void* value) {
 }
 inline size_t Size(const void* value) {
   return VARSIZE_ANY_EXHDR(value);
+}
+inline std::string_view View(const void* value) {
+  return {Bytes(value), Size(value)};
 }
 
 }  // namespace outbox::emit

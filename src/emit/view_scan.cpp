@@ -2,11 +2,11 @@
 // outbox_internal.own_event. A foreign table and not a function, because the planner tells it what is asked for: `id =
 // ...`, `id IN (...)` and `id = ANY (...)` are looked up, and only the columns that are wanted are made. A plain view
 // over outbox_internal.log would lock every day table and starve the keeper's drops. Plain code.
+#include "base/media_type.h"
 #include "days/day_table.h"
 #include "emit/arguments.h"
 #include "emit/header.h"
 #include "emit/is_json.h"
-#include "emit/json_text.h"
 #include "emit/own_events.h"
 #include "emit/view_columns.h"
 #include "pg/entry.h"
@@ -39,15 +39,8 @@ namespace {
 
 // --- one row ---
 
-bool EndsWith(const text* value, const char* end) {
-  size_t size = strlen(end);
-  return Size(value) >= size && memcmp(Bytes(value) + Size(value) - size, end, size) == 0;
-}
-
-bool IsTextual(const text* content_type, const bytea* payload) {
-  bool textual = (Size(content_type) >= 5 && memcmp(Bytes(content_type), "text/", 5) == 0) || SaysJson(content_type) ||
-                 EndsWith(content_type, "json") || EndsWith(content_type, "xml");
-  return textual && GetDatabaseEncoding() == PG_UTF8 &&
+bool IsText(const bytea* payload) {
+  return GetDatabaseEncoding() == PG_UTF8 &&
          pg_verify_mbstr(PG_UTF8, Bytes(payload), static_cast<int>(Size(payload)), true);
 }
 
@@ -71,10 +64,10 @@ void ShowBody(const Datum* row, const bool* row_nulls, Datum* values, bool* null
   } else if (row_nulls[kContentType]) {
     values[kViewPayload] = AsJsonb(payload);
     nulls[kViewPayload] = false;
-  } else if (IsTextual(DatumGetTextPP(row[kContentType]), payload)) {
+  } else if (const std::string_view type = View(DatumGetTextPP(row[kContentType])); SaysText(type) && IsText(payload)) {
     values[kViewPayloadText] = PointerGetDatum(payload);
     nulls[kViewPayloadText] = false;
-    if (SaysJson(DatumGetTextPP(row[kContentType])) && IsJson(payload) && FitsJsonb(payload)) {
+    if (SaysJson(type) && IsJson(payload) && FitsJsonb(payload)) {
       values[kViewPayload] = AsJsonb(payload);
       nulls[kViewPayload] = false;
     }

@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/letter_case.h"
+#include "base/media_type.h"
 #include "base/uri.h"
 #include "base/utf8.h"
 #include "format/format.h"
@@ -33,40 +35,6 @@ constexpr size_t kLongestName = 20;
 constexpr std::string_view kOwn[] = {
     "specversion", "id",   "source",        "type",     "time",         "subject",      "datacontenttype",
     "dataschema",  "data", "aggregatetype", "sequence", "partitionkey", "schemaversion"};
-
-bool EqualsIgnoringCase(std::string_view text, std::string_view lower) {
-  if (text.size() != lower.size()) {
-    return false;
-  }
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i] >= 'A' && text[i] <= 'Z' ? static_cast<char>(text[i] + 32) : text[i];
-    if (c != lower[i]) {
-      return false;
-    }
-  }
-  return true;
-}
-
-bool StartsIgnoringCase(std::string_view text, std::string_view lower) {
-  return EqualsIgnoringCase(text.substr(0, lower.size()), lower);
-}
-
-bool EndsIgnoringCase(std::string_view text, std::string_view lower) {
-  return text.size() >= lower.size() && EqualsIgnoringCase(text.substr(text.size() - lower.size()), lower);
-}
-
-// Whether an attribute of type String can have the value: no control characters.
-bool IsPlain(std::string_view value) {
-  for (size_t i = 0; i < value.size(); ++i) {
-    const auto c = static_cast<unsigned char>(value[i]);
-    // U+0080 to U+009F are two bytes.
-    if (c < 0x20 || c == 0x7F ||
-        (c == 0xC2 && i + 1 < value.size() && static_cast<unsigned char>(value[i + 1]) < 0xA0)) {
-      return false;
-    }
-  }
-  return true;
-}
 
 bool IsName(std::string_view name) {
   if (name.empty() || name.size() > kLongestName) {
@@ -92,24 +60,6 @@ bool IsOwn(std::string_view name) {
 // Headers of trace contexts: read by those who trace, whether or not they know CloudEvents.
 bool IsTrace(std::string_view name) {
   return name == "traceparent" || name == "tracestate" || name == "baggage";
-}
-
-// The type and subtype of a media type: without parameters.
-std::string_view MediaType(std::string_view content_type) {
-  std::string_view type = content_type.substr(0, content_type.find(';'));
-  while (!type.empty() && (type.back() == ' ' || type.back() == '\t')) {
-    type.remove_suffix(1);
-  }
-  return type;
-}
-
-bool IsJsonType(std::string_view media_type) {
-  return EndsIgnoringCase(media_type, "/json") || EndsIgnoringCase(media_type, "+json");
-}
-
-bool IsTextType(std::string_view media_type) {
-  return StartsIgnoringCase(media_type, "text/") || EndsIgnoringCase(media_type, "/xml") ||
-         EndsIgnoringCase(media_type, "+xml");
 }
 
 // Writes `number` with so many digits.
@@ -161,7 +111,7 @@ class CloudEventsEncoder : public Encoder {
 
  protected:
   bool Attributes(const Event& event, const sink::Record& record, Error* error) {
-    if (event.event_type.empty() || !IsPlain(event.event_type)) {
+    if (event.event_type.empty() || HoldsControl(event.event_type)) {
       return Refuse("NO_CLOUDEVENT", "a CloudEvent needs a type without control characters", error);
     }
     FormatUuid(event.id, id_);
@@ -170,13 +120,13 @@ class CloudEventsEncoder : public Encoder {
     Put("source", source_);
     Put("type", event.event_type);
     Put("time", PutTime(event.created_at, time_));
-    if (!event.aggregate_id.empty() && IsPlain(event.aggregate_id)) {
+    if (!event.aggregate_id.empty() && !HoldsControl(event.aggregate_id)) {
       Put("subject", event.aggregate_id);
     }
-    if (!event.aggregate_type.empty() && IsPlain(event.aggregate_type)) {
+    if (!event.aggregate_type.empty() && !HoldsControl(event.aggregate_type)) {
       Put("aggregatetype", event.aggregate_type);
     }
-    if (!record.key.empty() && IsPlain(record.key)) {
+    if (!record.key.empty() && !HoldsControl(record.key)) {
       Put("partitionkey", record.key);
     }
     // In the order of text, too.
@@ -227,11 +177,11 @@ class CloudEventsEncoder : public Encoder {
           Put("dataschema", value);
         }
       } else if (name == "schema_version") {
-        attribute = IsPlain(value);
+        attribute = !HoldsControl(value);
         if (attribute) {
           Put("schemaversion", value);
         }
-      } else if (IsName(name) && !IsOwn(name) && IsPlain(value)) {
+      } else if (IsName(name) && !IsOwn(name) && !HoldsControl(value)) {
         attribute = true;
         Put(name, value);
       }
@@ -322,7 +272,7 @@ class StructuredEncoder final : public CloudEventsEncoder<StructuredEncoder> {
     const std::string_view content_type = IsNull(event.content_type) ? kJson : event.content_type;
     Attribute("datacontenttype", content_type);
     if (!IsNull(event.payload)) {
-      Data(event, MediaType(content_type));
+      Data(event);
     }
     json_.push_back('}');
     if (flat_) {
@@ -345,11 +295,12 @@ class StructuredEncoder final : public CloudEventsEncoder<StructuredEncoder> {
   void Header(std::string_view name, std::string_view value) { fields_->push_back({HeaderName(name), value}); }
 
  private:
-  void Data(const Event& event, std::string_view media_type) {
+  void Data(const Event& event) {
     // Without a content type it is JSON: emit() has looked.
-    if (IsNull(event.content_type) || (IsJsonType(media_type) && IsJson(event.payload))) {
+    const bool json = IsNull(event.content_type) || SaysJson(event.content_type);
+    if (IsNull(event.content_type) || (json && IsJson(event.payload))) {
       json_.append(",\"data\":").append(event.payload);
-    } else if (IsTextType(media_type) && IsUtf8(event.payload)) {
+    } else if (!json && SaysText(event.content_type) && IsUtf8(event.payload)) {
       json_.append(",\"data\":");
       AppendJsonString(event.payload, &json_);
     } else {

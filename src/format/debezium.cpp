@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <deque>
 
+#include "base/media_type.h"
 #include "base/near_names.h"
 #include "base/utf8.h"
 #include "format/connect_json.h"
@@ -279,17 +280,9 @@ sink::OptionProblem Check(const Use& use) {
   return {};
 }
 
-bool EndsWith(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
 // Whether Debezium would have had the payload in a column of text.
 bool IsTextual(const Event& event) {
-  if (IsNull(event.content_type)) {
-    return true;
-  }
-  const std::string_view type = Trimmed(event.content_type.substr(0, event.content_type.find(';')));
-  return (type.starts_with("text/") || EndsWith(type, "json") || EndsWith(type, "xml")) && IsUtf8(event.payload);
+  return IsNull(event.content_type) || (SaysText(event.content_type) && IsUtf8(event.payload));
 }
 
 // As String.trim() finds.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/letter_case.h"
 #include "base/near_names.h"
 #include "format/format.h"
 
@@ -98,10 +99,7 @@ bool IsTaken(const TakenName& taken, std::string_view name) {
   if (!taken.begins && !taken.any_case) {
     return name == taken.name;
   }
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
-  return (taken.begins ? name.size() >= taken.name.size() : name.size() == taken.name.size()) &&
-         std::equal(taken.name.begin(), taken.name.end(), name.begin(),
-                    [&](char a, char b) { return lower(a) == lower(b); });
+  return taken.begins ? StartsIgnoringCase(name, taken.name) : EqualsIgnoringCase(name, taken.name);
 }
 
 sink::OptionProblem CheckRouteOption(const sink::RouteOption& option, std::string_view value) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/letter_case.h"
+
 namespace outbox::format {
 
 namespace {
@@ -17,9 +19,6 @@ bool IsDigit(char c) {
 }
 bool IsSeparator(char c) {
   return c == '-' || c == '_' || c == ' ';
-}
-char Lower(char c) {
-  return IsUpper(c) ? static_cast<char>(c + 32) : c;
 }
 
 std::optional<Template> Refuse(size_t position, std::string message, std::string hint, TemplateError* error) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <initializer_list>
 
+#include "base/letter_case.h"
+
 namespace outbox::sink {
 namespace {
 
@@ -12,18 +14,11 @@ constexpr size_t kLongestText = size_t{16} << 10;
 constexpr size_t kLongestPem = size_t{256} << 10;
 constexpr size_t kLongestHost = 255;
 
-char Lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
 bool Digit(char c) {
   return c >= '0' && c <= '9';
 }
 bool Letter(char c) {
   return Lower(c) >= 'a' && Lower(c) <= 'z';
-}
-
-bool EqualsIgnoringCase(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) { return Lower(x) == Lower(y); });
 }
 
 bool IsControl(char c) {

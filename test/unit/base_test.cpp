@@ -8,6 +8,7 @@
 
 #include "base/backoff.h"
 #include "base/due_counts.h"
+#include "base/media_type.h"
 #include "base/utf8.h"
 #include "base/uuid.h"
 
@@ -71,6 +72,23 @@ TEST(UuidText, RefusesEverythingElse) {
                            "f47ac10b-58cc-4372-a567-0e02b2c3d4790", "g47ac10b-58cc-4372-a567-0e02b2c3d479",
                            "f47ac10b-58cc-4372-a5670-e02b2c3d479", "{47ac10b-58cc-4372-a567-0e02b2c3d47}"}) {
     EXPECT_FALSE(ParseUuid(text)) << text;
+  }
+}
+
+TEST(MediaType, NeitherCaseNorParametersMakeADifference) {
+  EXPECT_EQ(MediaType(" text/plain\t; charset=utf-8"), "text/plain");
+  EXPECT_EQ(MediaType("text/plain"), "text/plain");
+  EXPECT_EQ(MediaType(" ; a=b"), "");
+  EXPECT_EQ(MediaType(""), "");
+  for (const char* json : {"application/json", "Application/JSON ; charset=utf-8", "application/vnd.a+json"}) {
+    EXPECT_TRUE(SaysJson(json) && SaysText(json)) << json;
+  }
+  for (const char* text : {"text/plain", "TEXT/csv", "application/xml; charset=utf-8", "image/svg+XML",
+                           "application/x-ndjson; a=b", "application/notjson"}) {
+    EXPECT_TRUE(SaysText(text) && !SaysJson(text)) << text;
+  }
+  for (const char* bytes : {"application/octet-stream", "context/plain", "application/avro; as=text/json", "", "tex"}) {
+    EXPECT_FALSE(SaysText(bytes) || SaysJson(bytes)) << bytes;
   }
 }
 

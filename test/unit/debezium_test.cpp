@@ -374,7 +374,7 @@ TEST(Debezium, TombstoneOnEmptyPayload) {
   for (const std::optional<std::string>& payload :
        {std::optional<std::string>(), std::optional<std::string>(""), std::optional<std::string>(" \n\t")}) {
     sample.payload = payload;
-    sample.content_type = payload ? std::optional<std::string>("text/plain") : std::nullopt;
+    sample.content_type = payload ? std::optional<std::string>("TEXT/PLAIN; charset=utf-8") : std::nullopt;
     EXPECT_EQ(Show("outbox_kafka", options, sample), "k1|-|id=ID;");
   }
 }

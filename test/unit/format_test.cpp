@@ -333,6 +333,8 @@ TEST(CloudEvents, DataOfAStructuredEvent) {
       << "says that it is JSON";
   EXPECT_EQ(Data("a\nb", "text/plain"), "\"text/plain\",\"data\":\"a\\nb\"");
   EXPECT_EQ(Data("<a/>", "application/soap+xml"), "\"application/soap+xml\",\"data\":\"<a/>\"");
+  EXPECT_EQ(Data("<a/>", "Application/XML; charset=utf-8"), "\"Application/XML; charset=utf-8\",\"data\":\"<a/>\"");
+  EXPECT_EQ(Data("{}\n{}", "application/x-ndjson"), "\"application/x-ndjson\",\"data\":\"{}\\n{}\"");
   EXPECT_EQ(Data("\xff", "text/plain"), "\"text/plain\",\"data_base64\":\"/w==\"");
   EXPECT_EQ(Data("", "application/octet-stream"), "\"application/octet-stream\",\"data_base64\":\"\"");
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/monotonic.h"
+#include "base/utf8.h"
 #include "sink/options.h"
 #include "sink/protocol.h"
 
@@ -12,37 +13,13 @@ namespace {
 constexpr int64_t kBodyLimit = 1000;
 constexpr size_t kOtherLimit = 1000;  // of a key or a header
 
-// Length of the UTF-8 sequence at the front of `text`, 0 when there is none. Source: RFC 3629, section 4.
-size_t Utf8Length(std::string_view text) {
-  auto at = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0; };
-  auto tail = [&](size_t i) { return (at(i) & 0xc0) == 0x80; };
-  unsigned char first = at(0);
-  if (first < 0x80) {
-    return 1;
-  }
-  if (first >= 0xc2 && first <= 0xdf) {
-    return tail(1) ? 2 : 0;
-  }
-  if (first >= 0xe0 && first <= 0xef) {
-    bool overlong = first == 0xe0 && at(1) < 0xa0;
-    bool surrogate = first == 0xed && at(1) > 0x9f;
-    return tail(1) && tail(2) && !overlong && !surrogate ? 3 : 0;
-  }
-  if (first >= 0xf0 && first <= 0xf4) {
-    bool overlong = first == 0xf0 && at(1) < 0x90;
-    bool beyond = first == 0xf4 && at(1) > 0x8f;
-    return tail(1) && tail(2) && tail(3) && !overlong && !beyond ? 4 : 0;
-  }
-  return 0;
-}
-
 void AppendEscaped(std::string_view text, size_t limit, std::string* line) {
   constexpr char kHex[] = "0123456789abcdef";
   size_t size = text.size();
   size_t shown = 0;
   while (shown < size) {
     std::string_view rest = text.substr(shown);
-    size_t length = Utf8Length(rest);
+    size_t length = Utf8CharacterLength(rest);
     if (shown + (length == 0 ? 1 : length) > limit) {
       line->append("... (").append(std::to_string(size)).append(" bytes)");
       return;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/letter_case.h"
 #include "base/utf8.h"
 
 namespace outbox::sink {
@@ -69,16 +70,6 @@ constexpr ReplyRule kRules[] = {
     {"ERR", nullptr, C::kDestination, "ERR", false, true},
     {"", nullptr, C::kDestination, "REPLY", false, true},
 };
-
-char Lower(char c) {
-  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
-size_t FindIgnoringCase(std::string_view text, std::string_view wanted) {
-  auto at = std::search(text.begin(), text.end(), wanted.begin(), wanted.end(),
-                        [](char a, char b) { return Lower(a) == Lower(b); });
-  return at == text.end() ? std::string_view::npos : static_cast<size_t>(at - text.begin());
-}
 
 }  // namespace
 
