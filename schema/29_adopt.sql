@@ -2,16 +2,38 @@
 -- What adopt() and doctor() look for.
 -- ---------------------------------------------------------------------------------------------------------------------
 
--- Rows that cannot have been events stay where they are; and those of a restored dump that is being adopted are moved by
--- another way (src/admin/operate/adoption.h).
-CREATE OR REPLACE VIEW outbox_internal.emitted_again AS
-  SELECT f.received_at, f.created_at, f.id, f.aggregate_type, f.aggregate_id, f.event_type, f.payload, f.content_type,
-         f.headers, f.topic, f.deliver_at
+-- Rows that cannot have been events stay where they are.
+CREATE OR REPLACE VIEW outbox_internal.adoptable AS
+  SELECT f.ctid AS row_location, f.received_at, f.created_at, f.id, f.aggregate_type, f.aggregate_id, f.event_type, f.payload,
+         f.content_type, f.headers, f.topic, f.deliver_at, f.xid, f.home, f.subscribed
   FROM outbox_internal.foreign_event f
   WHERE f.aggregate_type OPERATOR(pg_catalog.<>) '' AND f.event_type OPERATOR(pg_catalog.<>) ''
     AND (f.payload IS NOT NULL OR f.aggregate_id IS NOT NULL)
-    AND (f.deliver_at IS NULL OR pg_catalog.isfinite(f.deliver_at))
-    AND NOT EXISTS (SELECT FROM outbox_internal.adoption a WHERE f.home OPERATOR(pg_catalog.=) ANY (a.later OPERATOR(pg_catalog.||) a.home) AND NOT f.subscribed
+    AND (f.deliver_at IS NULL OR pg_catalog.isfinite(f.deliver_at));
+REVOKE ALL ON outbox_internal.adoptable FROM PUBLIC;
+COMMENT ON VIEW outbox_internal.adoptable IS 'rows of outbox_internal.foreign_event that can have been events';
+COMMENT ON COLUMN outbox_internal.adoptable.row_location IS 'where the row of outbox_internal.foreign_event lies';
+COMMENT ON COLUMN outbox_internal.adoptable.received_at IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.adoptable.created_at IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.adoptable.id IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.adoptable.aggregate_type IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.adoptable.aggregate_id IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.adoptable.event_type IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.adoptable.payload IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.adoptable.content_type IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.adoptable.headers IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.adoptable.topic IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.adoptable.deliver_at IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.adoptable.xid IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.adoptable.home IS 'as in outbox_internal.foreign_event';
+COMMENT ON COLUMN outbox_internal.adoptable.subscribed IS 'as in outbox_internal.foreign_event';
+
+-- Those of a restored dump that is being adopted are moved by another way (src/admin/operate/adoption.h).
+CREATE OR REPLACE VIEW outbox_internal.emitted_again AS
+  SELECT f.received_at, f.created_at, f.id, f.aggregate_type, f.aggregate_id, f.event_type, f.payload, f.content_type,
+         f.headers, f.topic, f.deliver_at
+  FROM outbox_internal.adoptable f
+  WHERE NOT EXISTS (SELECT FROM outbox_internal.adoption a WHERE f.home OPERATOR(pg_catalog.=) ANY (a.later OPERATOR(pg_catalog.||) a.home) AND NOT f.subscribed
                     AND f.received_at OPERATOR(pg_catalog.<=) a.begun_at AND f.created_at IS NOT NULL AND f.id IS NOT NULL
                     AND f.xid IS NOT NULL);
 REVOKE ALL ON outbox_internal.emitted_again FROM PUBLIC;

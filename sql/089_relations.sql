@@ -116,6 +116,7 @@ GRANT USAGE ON SCHEMA outbox, outbox_internal TO regress_reader;
 SET ROLE regress_reader;
 SELECT payload FROM outbox_internal.whole_log;
 SELECT payload FROM outbox_internal.emitted_again;
+SELECT payload FROM outbox_internal.adoptable;
 SELECT * FROM outbox_internal.newest_progress(1, 0, 0, '-infinity');
 SELECT * FROM outbox_internal.holding;
 SELECT * FROM outbox_internal.due_keyed;

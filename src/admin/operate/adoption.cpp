@@ -237,15 +237,13 @@ void MoveBatch(const char* home, const char* later, int64 begun_at, const char* 
     Oid types[] = {TEXTOID, TEXTOID, INT8OID, TEXTOID};
     Datum values[] = {CStringGetTextDatum(done_to), CStringGetTextDatum(home), Int64GetDatum(begun_at),
                       CStringGetTextDatum(later)};
-    // Rows that cannot have been emitted stay where they are. What came later gets a transaction id that no snapshot
-    // sees.
+    // What came later gets a transaction id that no snapshot sees.
     if (SPI_execute_with_args(
-            "SELECT ctid, CASE WHEN home = $2 THEN xid ELSE xid8 '18446744073709551615' END, created_at, id, "
+            "SELECT row_location, CASE WHEN home = $2 THEN xid ELSE xid8 '18446744073709551615' END, created_at, id, "
             "aggregate_type, aggregate_id, event_type, topic, payload, content_type, headers, deliver_at FROM "
-            "outbox_internal.foreign_event WHERE created_at > $1::timestamptz AND home = ANY ($4::text[] || $2) "
+            "outbox_internal.adoptable WHERE created_at > $1::timestamptz AND home = ANY ($4::text[] || $2) "
             "AND received_at <= timestamptz 'epoch' + $3 * interval '1 microsecond' AND NOT subscribed "
-            "AND id IS NOT NULL AND xid IS NOT NULL AND aggregate_type <> '' AND event_type <> '' "
-            "AND (payload IS NOT NULL OR aggregate_id IS NOT NULL) AND (deliver_at IS NULL OR isfinite(deliver_at)) "
+            "AND id IS NOT NULL AND xid IS NOT NULL "
             "AND isfinite(created_at) ORDER BY created_at FETCH FIRST 1000 ROWS WITH TIES",
             4, types, values, nullptr, false, 0) != SPI_OK_SELECT) {
       ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a query of outbox")));
@@ -259,7 +257,7 @@ void MoveBatch(const char* home, const char* later, int64 begun_at, const char* 
     bool null = false;
     result->last = DatumGetTimestampTz(SPI_getbinval(rows->vals[count - 1], rows->tupdesc, 3, &null));
     auto* numbers = static_cast<uint64*>(palloc(count * sizeof(uint64)));
-    auto* places = static_cast<Datum*>(palloc(count * sizeof(Datum)));
+    auto* locations = static_cast<Datum*>(palloc(count * sizeof(Datum)));
     int moved = 0;
     MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox adopted rows", ALLOCSET_DEFAULT_SIZES);
     for (uint64 i = 0; i < count; i++) {
@@ -268,7 +266,7 @@ void MoveBatch(const char* home, const char* later, int64 begun_at, const char* 
       MemoryContextSwitchTo(before);
       MemoryContextReset(scratch);
       if (numbers[i] != 0) {
-        places[moved++] = SPI_getbinval(rows->vals[i], rows->tupdesc, 1, &null);
+        locations[moved++] = SPI_getbinval(rows->vals[i], rows->tupdesc, 1, &null);
       }
       CHECK_FOR_INTERRUPTS();
     }
@@ -277,7 +275,7 @@ void MoveBatch(const char* home, const char* later, int64 begun_at, const char* 
     if (moved > 0) {
       Oid type = get_array_type(TIDOID);
       Datum gone =
-          PointerGetDatum(construct_array(places, moved, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT));
+          PointerGetDatum(construct_array(locations, moved, TIDOID, sizeof(ItemPointerData), false, TYPALIGN_SHORT));
       if (SPI_execute_with_args("DELETE FROM outbox_internal.foreign_event WHERE ctid = ANY ($1)", 1, &type, &gone,
                                 nullptr, false, 0) != SPI_OK_DELETE) {
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("unexpected result of a statement of outbox")));
