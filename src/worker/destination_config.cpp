@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include "admin/lookup/used_mapping.h"
 #include "log/loss/pg_server_runs.h"
 #include "pg/library_directory.h"
 #include "pg/transaction.h"
@@ -118,9 +119,11 @@ void ReadServer(const char* name, Oid extension_owner, RawServer* raw) {
   wrapper.Close();
   server.Options(Anum_pg_foreign_server_srvoptions, &raw->server);
   server.Close();
-  // The server's owner first: another role's secrets are not for brokers that the owner picks.
-  (void)(ReadMapping(owner, raw->oid, &raw->mapping) || ReadMapping(extension_owner, raw->oid, &raw->mapping) ||
-         ReadMapping(InvalidOid, raw->oid, &raw->mapping));
+  for (Oid role : admin::RolesOfMapping(owner, extension_owner)) {
+    if (ReadMapping(role, raw->oid, &raw->mapping)) {
+      break;
+    }
+  }
 }
 
 DestinationConfig Check(const std::string& name, const RawServer& raw) {

@@ -1,6 +1,5 @@
-// Which user mapping of a server counts [P]. Relay workers take the one of the server's owner, else that of the
-// extension's owner, else that of PUBLIC (LoadDestinations in worker/destination.h). Another one is never used, and
-// a password that is changed there changes nothing: so a session that writes one is warned, and doctor() looks.
+// User mappings that no relay worker uses (admin/lookup/used_mapping.h) [P]. A password that is changed in one changes
+// nothing: so a session that writes one is warned, and doctor() looks.
 #pragma once
 
 #include "admin/lookup/used_mapping.h"

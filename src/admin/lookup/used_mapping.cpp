@@ -1,5 +1,9 @@
 #include "admin/lookup/used_mapping.h"
 
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
 #include "admin/lookup/server.h"
 #include "pg/guard.h"
 
@@ -18,26 +22,50 @@ extern "C" {
 
 namespace outbox::admin {
 
+namespace {
+
+Oid ToOid(const Cell& cell) {
+  return static_cast<Oid>(std::strtoul(cell.value().c_str(), nullptr, 10));
+}
+
+}  // namespace
+
+std::array<unsigned int, 3> RolesOfMapping(unsigned int server_owner, unsigned int extension_owner) {
+  return {server_owner, extension_owner, InvalidOid};
+}
+
 UserMappings FindUserMappings(Access access, const std::string& server) {
   UserMappings found;
   std::string wrapper;
   found.ours = FindDestination(server, &wrapper).has_value();
+  Oid server_owner = InvalidOid;
+  Oid extension_owner = InvalidOid;
+  std::vector<std::pair<Oid, std::string>> mappings;
   for (const Row& row :
        RunSql(access,
-              "SELECT pg_get_userbyid(s.srvowner), pg_get_userbyid(e.extowner), "
-              "CASE WHEN m.umuser = 0 THEN 'PUBLIC' ELSE pg_get_userbyid(m.umuser) END, "
-              "m.umuser IN (s.srvowner, e.extowner, 0) FROM pg_extension e, pg_foreign_server s LEFT JOIN "
-              "pg_user_mappings m ON m.srvid = s.oid WHERE e.extname = 'outbox' AND s.srvname = $1::name "
-              "ORDER BY m.umuser IS NOT DISTINCT FROM s.srvowner DESC, m.umuser IS NOT DISTINCT FROM e.extowner DESC, "
-              "m.umuser",
+              "SELECT s.srvowner, pg_get_userbyid(s.srvowner), e.extowner, pg_get_userbyid(e.extowner), m.umuser, "
+              "CASE WHEN m.umuser = 0 THEN 'PUBLIC' ELSE pg_get_userbyid(m.umuser) END FROM pg_extension e, "
+              "pg_foreign_server s LEFT JOIN pg_user_mappings m ON m.srvid = s.oid WHERE e.extname = 'outbox' AND "
+              "s.srvname = $1::name ORDER BY m.umuser",
               {Cell(server)})) {
-    found.server_owner = row[0].value();
-    found.extension_owner = row[1].value();
-    if (row[2] && row[3] == "t" && found.used.empty()) {
-      found.used = *row[2];
-    } else if (row[2]) {
-      found.unused.push_back(*row[2]);
+    server_owner = ToOid(row[0]);
+    found.server_owner = row[1].value();
+    extension_owner = ToOid(row[2]);
+    found.extension_owner = row[3].value();
+    if (row[4]) {
+      mappings.emplace_back(ToOid(row[4]), row[5].value());
     }
+  }
+  auto next = mappings.begin();
+  for (Oid role : RolesOfMapping(server_owner, extension_owner)) {
+    next = std::stable_partition(next, mappings.end(), [role](const auto& mapping) { return mapping.first == role; });
+  }
+  if (next != mappings.begin()) {  // those before it may count, in their order
+    found.used = mappings.front().second;
+    mappings.erase(mappings.begin());
+  }
+  for (const auto& mapping : mappings) {
+    found.unused.push_back(mapping.second);
   }
   return found;
 }
@@ -82,8 +110,11 @@ sink::OptionList UsedMapping(unsigned int server_oid) {
   sink::OptionList options;
   sink::OptionList* out = &options;
   pg::Guard([server_oid, out] {
-    (void)(ReadMapping(GetForeignServer(server_oid)->owner, server_oid, out) ||
-           ReadMapping(ExtensionOwner(), server_oid, out) || ReadMapping(InvalidOid, server_oid, out));
+    for (Oid role : RolesOfMapping(GetForeignServer(server_oid)->owner, ExtensionOwner())) {
+      if (ReadMapping(role, server_oid, out)) {
+        break;
+      }
+    }
   });
   return options;
 }

@@ -1,8 +1,8 @@
 // Which user mapping of a server counts [P]: relay workers take the one of the server's owner, else that of the
-// extension's owner, else that of PUBLIC (LoadDestinations in worker/destination_config.h). The others are used by
-// nobody.
+// extension's owner, else that of PUBLIC. The others are used by nobody.
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -19,6 +19,9 @@ struct UserMappings {
   std::vector<std::string> unused;  // the others
 };
 
+// Whose mapping it is, as oids (0: of PUBLIC): the first of them that has one. The server's owner comes first, for
+// another role's secrets are not for brokers that the owner picks. Plain.
+std::array<unsigned int, 3> RolesOfMapping(unsigned int server_owner, unsigned int extension_owner);
 // Throws PgError.
 UserMappings FindUserMappings(Access access, const std::string& server);
 // Its options, secrets included: never show them. Empty: there is none. Throws PgError.
