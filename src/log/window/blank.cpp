@@ -27,11 +27,16 @@ bool Empty(const char* stored) {
   return !VARATT_IS_EXTERNAL(value) && VARSIZE_ANY_EXHDR(value) == 0;
 }
 
-// Returns the page pinned, and pinned by no other process.
+// Returns the page pinned, and pinned by no other process. Its own pin does not outlast a try: several that wait for the
+// same page would wait for one another.
 Buffer LockForBlanking(Relation relation, BlockNumber block) {
   uint32 wait_event = pg::WaitEventFor("OutboxForget");
-  Buffer buffer = ReadBuffer(relation, block);
-  for (int waited = 0; !ConditionalLockBufferForCleanup(buffer); waited += 10) {
+  for (int waited = 0;; waited += 10) {
+    Buffer buffer = ReadBuffer(relation, block);
+    if (ConditionalLockBufferForCleanup(buffer)) {
+      return buffer;
+    }
+    ReleaseBuffer(buffer);
     if (waited >= kPatienceMs) {
       ereport(ERROR, (errcode(ERRCODE_LOCK_NOT_AVAILABLE),
                       errmsg("could not erase events of \"%s\"", RelationGetRelationName(relation)),
@@ -41,7 +46,6 @@ Buffer LockForBlanking(Relation relation, BlockNumber block) {
     pg::WaitForLatch(10, wait_event);
     CHECK_FOR_INTERRUPTS();
   }
-  return buffer;
 }
 
 HeapTupleHeader TupleAt(Page page, OffsetNumber offset, uint32* size) {
