@@ -47,9 +47,23 @@ SELECT * FROM refused('DROP SERVER regress_loss CASCADE');
 SET session_replication_role = replica;
 SELECT code, message FROM refused('DELETE FROM outbox_internal.log');
 RESET session_replication_role;
+-- What an event trigger runs on the way, and what fails there, makes no other command of it.
+CREATE FUNCTION on_the_way() RETURNS event_trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_TAG <> 'DROP TABLE' THEN
+    DROP TABLE no_such_table;
+  END IF;
+  SET LOCAL application_name = 'regress';
+EXCEPTION WHEN undefined_table THEN
+END $$;
+CREATE EVENT TRIGGER regress_on_the_way ON ddl_command_start EXECUTE FUNCTION on_the_way();
+SELECT * FROM refused('DROP EXTENSION outbox CASCADE');
+ALTER EVENT TRIGGER regress_on_the_way DISABLE;
 -- What holds nothing is not checked: another day, another schema, what is in the same command.
 DO $$ BEGIN FOR i IN 1 .. 300 LOOP EXIT WHEN to_regclass(day(1)) IS NOT NULL AND to_regclass(day(2)) IS NOT NULL; COMMIT; PERFORM pg_sleep(0.1); END LOOP; END $$;
+ALTER EVENT TRIGGER regress_on_the_way ENABLE;
 SELECT code, message FROM refused('DROP TABLE ' || day(1));
+ALTER EVENT TRIGGER regress_on_the_way DISABLE;
 SELECT code, message FROM refused('TRUNCATE ' || day(2));
 CREATE SCHEMA mine;
 CREATE TABLE mine.log (x int);
@@ -91,6 +105,12 @@ DO $$ BEGIN PERFORM outbox.skip(id, 'test') FROM outbox_internal.parked WHERE st
 CALL outbox.seek('first', 'infinity', dry_run => false);
 SELECT message, detail FROM refused('DROP EXTENSION outbox CASCADE');
 CALL outbox.seek('second', 'infinity', dry_run => false);
+-- A server that routes use stays, also where nothing is lost, and an event trigger runs something on the way.
+SELECT code, message FROM refused('DROP OWNED BY regress_owner');
+ALTER EVENT TRIGGER regress_on_the_way ENABLE;
+SELECT code, message FROM refused('DROP OWNED BY regress_owner');
+DROP EVENT TRIGGER regress_on_the_way;
+DROP FUNCTION on_the_way();
 BEGIN;
 DELETE FROM outbox_internal.log;
 ROLLBACK;

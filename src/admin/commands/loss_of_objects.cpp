@@ -28,15 +28,13 @@ using pg::Guard;
 
 object_access_hook_type previous_hook = nullptr;
 
-// State of the DROP command that this session is running.
-bool drops_tables = false;   // DROP TABLE: each day table answers for itself
-bool whole_checked = false;  // the whole log has been checked
-bool drops_owned = false;    // DROP OWNED, and the extension stays
+// The innermost that this session is running.
+DropCommand* running = nullptr;
 
-void JudgeWhole(const std::string& command) {
-  if (!whole_checked) {
-    JudgeLoss(FindLoss({}), command, drops_tables);
-    whole_checked = true;
+void JudgeWhole(DropCommand* command, const std::string& name) {
+  if (!command->whole_checked) {
+    JudgeLoss(FindLoss({}), name, command->drops_tables);
+    command->whole_checked = true;
   }
 }
 
@@ -45,6 +43,8 @@ int BeforeDrop(Oid catalog, Oid object) {
   if (!StateTablesExist()) {
     return 0;
   }
+  DropCommand no_command = {};
+  DropCommand* command = running != nullptr ? running : &no_command;
   if (catalog == ForeignServerRelationId) {
     const char* server = Guard([object]() -> const char* {
       ForeignServer* found = GetForeignServerExtended(object, FSV_MISSING_OK);
@@ -52,17 +52,17 @@ int BeforeDrop(Oid catalog, Oid object) {
       bool ours = wrapper != nullptr && strncmp(wrapper->fdwname, "outbox_", strlen("outbox_")) == 0;
       return ours ? found->servername : nullptr;
     });
-    if (server != nullptr && !whole_checked) {
+    if (server != nullptr && !command->whole_checked) {
       JudgeLoss(FindLoss({.server = server}), std::string("drop server ") + server, true,
                 "routes to it have undelivered events");
-      if (drops_owned && !pg::settings.allow_loss) {
+      if (command->drops_owned && !pg::settings.allow_loss) {
         RefuseServerInUse(server);
       }
     }
     return 0;
   }
-  if (!drops_tables) {
-    JudgeWhole("drop extension outbox");
+  if (!command->drops_tables) {
+    JudgeWhole(command, "drop extension outbox");
     return 0;
   }
   if (catalog != RelationRelationId) {
@@ -73,7 +73,7 @@ int BeforeDrop(Oid catalog, Oid object) {
     return 0;
   }
   if (IsStateTable(Guard([object]() -> const char* { return get_rel_name(object); }))) {
-    JudgeWhole("drop table " + NameOf(object));
+    JudgeWhole(command, "drop table " + NameOf(object));
   }
   return 0;
 }
@@ -122,10 +122,18 @@ bool OwnsExtension(List* roles) {
 
 }  // namespace
 
-void NoteCommand(Node* statement) {
-  drops_tables = IsA(statement, DropStmt) && reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_TABLE;
-  whole_checked = false;
-  drops_owned = IsA(statement, DropOwnedStmt) && !OwnsExtension(reinterpret_cast<DropOwnedStmt*>(statement)->roles);
+void BeginDropCommand(Node* statement, DropCommand* command) {
+  command->drops_tables =
+      IsA(statement, DropStmt) && reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_TABLE;
+  command->drops_owned =
+      IsA(statement, DropOwnedStmt) && !OwnsExtension(reinterpret_cast<DropOwnedStmt*>(statement)->roles);
+  command->whole_checked = false;
+  command->outer = running;
+  running = command;
+}
+
+void EndDropCommand(const DropCommand* command) {
+  running = command->outer;
 }
 
 void InstallDropHook() {

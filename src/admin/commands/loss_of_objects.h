@@ -9,7 +9,17 @@ namespace outbox::admin {
 // Once per backend, from _PG_init.
 void InstallDropHook();
 
-// Before every utility statement: what is dropped from here on is dropped by it. Plain.
-void NoteCommand(Node* statement);
+// A utility statement while it runs: what is dropped meanwhile is dropped by the innermost. They nest, where an event
+// trigger or a function runs statements of its own.
+struct DropCommand {
+  bool drops_tables;   // DROP TABLE: each day table answers for itself
+  bool drops_owned;    // DROP OWNED, and the extension stays
+  bool whole_checked;  // the whole log has been checked
+  DropCommand* outer;
+};
+
+// Around every utility statement, whether it succeeds or not. Plain; the first may raise, and then has begun nothing.
+void BeginDropCommand(Node* statement, DropCommand* command);
+void EndDropCommand(const DropCommand* command);
 
 }  // namespace outbox::admin

@@ -169,13 +169,8 @@ void CallWithin(const UtilityScope* scope, const Call& call) {
   scope->leave(call.planned->utilityStmt, held, true);
 }
 
-// Plain: the next hook may raise straight through this frame.
-void OnUtility(PlannedStmt* planned, const char* query, bool read_only_tree, ProcessUtilityContext context,
-               ParamListInfo params, QueryEnvironment* environment, DestReceiver* receiver,
-               QueryCompletion* completion) {
-  const Call call = {planned, query, read_only_tree, context, params, environment, receiver, completion};
-  Node* statement = planned->utilityStmt;
-  NoteCommand(statement);
+void RunWatched(const Call& call) {
+  Node* statement = call.planned->utilityStmt;
   const Watch* watches[kMostOfOneStatement];
   int count = 0;
   const UtilityScope* scope = nullptr;
@@ -203,6 +198,20 @@ void OnUtility(PlannedStmt* planned, const char* query, bool read_only_tree, Pro
       pg::Entry(watches[i]->after, statement);
     }
   }
+}
+
+// Plain: the next hook may raise straight through this frame.
+void OnUtility(PlannedStmt* planned, const char* query, bool read_only_tree, ProcessUtilityContext context,
+               ParamListInfo params, QueryEnvironment* environment, DestReceiver* receiver,
+               QueryCompletion* completion) {
+  const Call call = {planned, query, read_only_tree, context, params, environment, receiver, completion};
+  DropCommand command;
+  BeginDropCommand(planned->utilityStmt, &command);
+  PG_TRY();
+  { RunWatched(call); }
+  PG_FINALLY();
+  { EndDropCommand(&command); }
+  PG_END_TRY();
 }
 
 }  // namespace
