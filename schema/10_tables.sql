@@ -285,12 +285,6 @@ COMMENT ON COLUMN outbox_internal.adopted.xid IS 'the number';
 COMMENT ON COLUMN outbox_internal.adopted.wanted IS 'routes that had these events still to get, by id';
 COMMENT ON COLUMN outbox_internal.adopted.before IS 'routes that began after these events, by id';
 
--- adopt() deletes from these, which a publication FOR ALL TABLES would refuse of a table without a key.
-ALTER TABLE outbox_internal.foreign_event REPLICA IDENTITY FULL;
-ALTER TABLE outbox_internal.identity REPLICA IDENTITY FULL;
-ALTER TABLE outbox_internal.adoption REPLICA IDENTITY FULL;
-ALTER TABLE outbox_internal.origin REPLICA IDENTITY FULL;
-
 CREATE SEQUENCE outbox_internal.clock_ceiling AS bigint MINVALUE 0 START 0;
 COMMENT ON SEQUENCE outbox_internal.clock_ceiling IS 'register, not a sequence: Unix microseconds that this database''s clock of events starts above after a restart; kept ahead of the clock by the keeper and, where that is late, by emitters, and put where the clock is by a stop in good order';
 

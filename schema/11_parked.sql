@@ -204,7 +204,6 @@ CREATE TABLE outbox.audit (
 );
 CREATE INDEX audit_at_idx ON outbox.audit (at);
 CREATE INDEX audit_event_idx ON outbox.audit (event_id) WHERE event_id IS NOT NULL;
-ALTER TABLE outbox.audit REPLICA IDENTITY FULL;  -- rows of it are deleted by people, see 10_tables.sql
 COMMENT ON TABLE outbox.audit IS 'what people did, and where a worker put a lane back: one row per action, never changed';
 COMMENT ON INDEX outbox.audit_at_idx IS 'by time';
 COMMENT ON INDEX outbox.audit_event_idx IS 'by event';

@@ -28,7 +28,6 @@ CREATE TABLE IF NOT EXISTS outbox_internal.inbox_kept (
   turned_at    timestamptz NOT NULL,
   last_emptied integer     NOT NULL
 );
-ALTER TABLE outbox_internal.inbox_kept REPLICA IDENTITY FULL;
 COMMENT ON TABLE outbox_internal.inbox_kept IS 'inbox: one row, made with the first mark: from which day on marks are kept. It only goes forward';
 COMMENT ON COLUMN outbox_internal.inbox_kept.kept_from IS 'UTC day: marks of earlier ones may be gone';
 COMMENT ON COLUMN outbox_internal.inbox_kept.turned_at IS 'when one of the two undated tables was last emptied';

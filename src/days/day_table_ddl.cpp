@@ -152,8 +152,14 @@ const char* IndexSuffix(DayTableKind kind) {
   pg_unreachable();
 }
 
-// `tablespace`: a clause, or empty.
-void RunDdl(DayTableKind kind, int32 day, const char* tablespace) {
+// What a partition does not get of its parent by itself.
+struct Inherited {
+  const char* tablespace;  // a clause, or empty
+  bool full_identity;      // the whole row stands for one where the table is published, see schema/97_replicated.sql
+};
+
+void RunDdl(DayTableKind kind, int32 day, const Inherited& inherited) {
+  const char* tablespace = inherited.tablespace;
   char name[NAMEDATALEN];
   char first[32];
   char last[32];
@@ -189,6 +195,9 @@ void RunDdl(DayTableKind kind, int32 day, const char* tablespace) {
   appendStringInfo(&sql, "COMMENT ON TABLE %s.%s IS 'day table of %s.%s: %s in UTC'", schema, name, schema, parent,
                    first);
   RunSubcommand(sql.data);
+  if (inherited.full_identity) {
+    RunSubcommand(psprintf("ALTER TABLE %s.%s REPLICA IDENTITY FULL", schema, name));
+  }
   resetStringInfo(&sql);
   // An offset in the text makes the bounds independent of the session's time zone.
   appendStringInfo(&sql,
@@ -302,17 +311,18 @@ bool CreateDayTable(DayTableKind kind, int32 day) {
   // ATTACH leaves a table where it is, so the parent's tablespace has to be named here.
   char* space =
       OidIsValid(relation->rd_rel->reltablespace) ? get_tablespace_name(relation->rd_rel->reltablespace) : nullptr;
-  const char* tablespace = space != nullptr ? psprintf(" TABLESPACE %s", quote_identifier(space)) : "";
+  const Inherited inherited = {space != nullptr ? psprintf(" TABLESPACE %s", quote_identifier(space)) : "",
+                               relation->rd_rel->relreplident == REPLICA_IDENTITY_FULL};
   table_close(relation, NoLock);
 
   // The parent decides in which tablespace day tables are, not the session's setting.
   static constexpr pg::PinnedSetting kPinned[] = {{"search_path", pg::kSearchPath}, {"default_tablespace", ""}};
-  pg::AsOwner(owner, kPinned, [kind, day, tablespace] {
+  pg::AsOwner(owner, kPinned, [kind, day, inherited] {
     const bool pushed = !ActiveSnapshotSet();
     if (pushed) {
       PushActiveSnapshot(GetTransactionSnapshot());
     }
-    RunDdl(kind, day, tablespace);
+    RunDdl(kind, day, inherited);
     OUTBOX_FAULT_POINT("daytable.uncommitted");
     if (pushed) {
       PopActiveSnapshot();

@@ -139,6 +139,8 @@ foreach my $view (@views)
 }
 $node->safe_psql('postgres', 'ALTER ROLE app RENAME TO app_renamed; ALTER ROLE app_renamed RENAME TO app'); # nothing of 0.2 is asked
 $node->safe_psql('postgres', 'ALTER EXTENSION outbox UPDATE');
+is($node->safe_psql('postgres', q{SELECT string_agg(relid::regclass::text, ' ') FROM pg_class p, pg_partition_tree(p.oid) JOIN pg_class c ON c.oid = relid
+	WHERE p.relnamespace = 'outbox_internal'::regnamespace AND p.relkind = 'p' AND c.relreplident <> 'f'}), '', 'day tables that were there have a replica identity, too');
 is($node->safe_psql('postgres', $as_app), '7', 'and after it');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM outbox_internal.emit_routines() r WHERE NOT has_function_privilege('app', r, 'EXECUTE')}), 0, 'who might emit may use every form of it');
 like(($node->psql('postgres', 'SET ROLE app; DELETE FROM outbox.event'))[2], qr/cannot delete an event/, 'and is told that the log is append-only');

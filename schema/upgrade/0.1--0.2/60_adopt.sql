@@ -67,7 +67,6 @@ COMMENT ON TABLE outbox_internal.adopted IS 'numbers below all transaction ids o
 COMMENT ON COLUMN outbox_internal.adopted.xid IS 'the number';
 COMMENT ON COLUMN outbox_internal.adopted.wanted IS 'routes that had these events still to get, by id';
 COMMENT ON COLUMN outbox_internal.adopted.before IS 'routes that began after these events, by id';
-ALTER TABLE outbox_internal.adoption REPLICA IDENTITY FULL;
 REVOKE ALL ON outbox_internal.adoption, outbox_internal.adopted FROM PUBLIC;
 
 CREATE FUNCTION outbox_internal.home() RETURNS text

@@ -29,7 +29,7 @@ sub catalog
 		q{SELECT concat_ws(' ', 'member', i.type, i.identity, ': ' || obj_description(d.objid, d.classid::regclass::name))
 		  FROM pg_depend d JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'outbox'
 		  CROSS JOIN LATERAL pg_identify_object(d.classid, d.objid, 0) i WHERE d.deptype = 'e'},
-		q{SELECT concat_ws(' ', 'relation', c.oid::regclass, c.relkind, c.reloptions, pg_get_partkeydef(c.oid), } . rights('c.relacl', 'r', 'c.relowner') .
+		q{SELECT concat_ws(' ', 'relation', c.oid::regclass, c.relkind, c.relreplident, c.reloptions, pg_get_partkeydef(c.oid), } . rights('c.relacl', 'r', 'c.relowner') .
 		  q{) FROM pg_class c } . member('pg_class', 'c.oid'),
 		q{SELECT concat_ws(' ', 'column', c.oid::regclass, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, a.attgenerated, a.attstorage,
 		  pg_get_expr(f.adbin, f.adrelid), a.attacl, ': ' || col_description(c.oid, a.attnum))
