@@ -2,6 +2,7 @@
 
 extern "C" {
 #include "catalog/index.h"
+#include "catalog/pg_inherits.h"
 #include "commands/tablecmds.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
@@ -50,6 +51,15 @@ void GiveNewStorage(Oid oid) {
 #else
   reindex_relation(oid, REINDEX_REL_PROCESS_TOAST, &params);
 #endif
+}
+
+void EmptyDayTables(DayTableKind kind) {
+  const Oid parent = DayTableParent(kind);
+  LockRelationOid(parent, AccessExclusiveLock);
+  ListCell* cell;
+  foreach (cell, find_inheritance_children(parent, AccessExclusiveLock)) {
+    GiveNewStorage(lfirst_oid(cell));
+  }
 }
 
 }  // namespace outbox::days

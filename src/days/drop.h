@@ -56,4 +56,7 @@ bool IsUsed(Oid table);  // InvalidOid: false
 // caller holds AccessExclusiveLock on it. Plain.
 void GiveNewStorage(Oid table);
 
+// Empties all tables of the kind so; waits for its locks. Plain.
+void EmptyDayTables(DayTableKind kind);
+
 }  // namespace outbox::days

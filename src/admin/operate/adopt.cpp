@@ -4,6 +4,7 @@
 #include "admin/operate/adoption.h"
 #include "base/fault_point.h"
 #include "base/version.h"
+#include "days/drop.h"
 #include "emit/check.h"
 #include "emit/insert.h"
 #include "pg/entry.h"
@@ -64,7 +65,8 @@ bool HasOrigin() {
 // is in trouble here leaves again). This transaction is in progress in that snapshot, whatever pg_current_snapshot()
 // says (it never lists the asking transaction): what it emits itself is still to be published.
 void StartLanesFromNow() {
-  Execute("TRUNCATE outbox_internal.progress, outbox_internal.tick");
+  days::EmptyDayTables(days::DayTableKind::kProgress);
+  days::EmptyDayTables(days::DayTableKind::kTick);
   Execute("DELETE FROM outbox_internal.side_lane");
   Execute("DELETE FROM outbox_internal.lane_start");
   Execute(

@@ -11,6 +11,7 @@
 #include "admin/guard/loss.h"
 #include "admin/lookup/event_walk.h"
 #include "base/fault_point.h"
+#include "days/drop.h"
 #include "days/log_table_list.h"
 #include "emit/insert.h"
 #include "pg/log_line.h"
@@ -303,7 +304,10 @@ void LetLanesGo(const Adoption& adoption) {
   const bool all =
       RunSql(Access::kWrite, "SELECT FROM outbox_internal.lane WHERE home = outbox_internal.home() LIMIT 1").empty();
   if (all) {
-    RunSql(Access::kWrite, "TRUNCATE outbox_internal.progress, outbox_internal.tick");
+    pg::Guard([] {
+      days::EmptyDayTables(days::DayTableKind::kProgress);
+      days::EmptyDayTables(days::DayTableKind::kTick);
+    });
   } else {
     RunSql(Access::kWrite, "DELETE FROM outbox_internal.tick");
   }
