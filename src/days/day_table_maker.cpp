@@ -180,7 +180,10 @@ Datum DayTableMain(Datum) {
   SetCurrentStatementStartTimestamp();
   StartTransactionCommand();
   bool made = CreateDayTable(DayTableKind::kLog, job.day);
-  pg::SettleIdentity();
+  CommitTransactionCommand();
+  // In a transaction of its own: an emitter waits for the table, and for nobody's open create_route().
+  StartTransactionCommand();
+  pg::SettleIdentityUnlessAnotherDoes();
   CommitTransactionCommand();
   pg::RequestDiscovery(job.database);  // a keeper that is missing may be wanted from now on
   if (made) {

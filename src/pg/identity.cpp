@@ -8,6 +8,7 @@
 
 extern "C" {
 #include "catalog/namespace.h"
+#include "storage/lmgr.h"
 }
 
 namespace outbox::pg {
@@ -28,36 +29,63 @@ void OwnIdentity(Datum* values) {
   values[2] = CStringGetTextDatum(settings.instance != nullptr ? settings.instance : "");
 }
 
-}  // namespace
+// One by whomever. The snapshot of a transaction in REPEATABLE READ may be older.
+bool HasIdentity(const char* schema) {
+  PushActiveSnapshot(GetLatestSnapshot());
+  Select(psprintf("SELECT FROM %s.identity", schema), 0, nullptr, nullptr);
+  PopActiveSnapshot();
+  return SPI_processed > 0;
+}
 
-void SettleIdentity() {
-  SPI_connect();
-  bool pushed = !ActiveSnapshotSet();
-  if (pushed) {
-    PushActiveSnapshot(GetTransactionSnapshot());
-  }
+void InsertIdentity(const char* schema) {
   Oid types[] = {INT8OID, OIDOID, TEXTOID};
   Datum values[3];
   OwnIdentity(values);
+  if (SPI_execute_with_args(psprintf("WITH settled AS (INSERT INTO %s.identity (system_identifier, database, instance) "
+                                     "VALUES ($1, $2, $3) RETURNING system_identifier, database) "
+                                     "INSERT INTO %s.origin (system_identifier, database) "
+                                     "SELECT s.system_identifier, s.database FROM settled s",
+                                     schema, schema),
+                            3, types, values, nullptr, false, 0) != SPI_OK_INSERT) {
+    ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write outbox_internal.identity")));
+  }
+}
+
+// Those who settle it come one by one: two who find none would both insert one.
+void Settle(bool wait) {
+  SPI_connect();
   // The first event of an extension that is not updated yet settles it, too.
   const Oid identity = FindOurRelation("identity");
   const char* schema = get_namespace_name(get_rel_namespace(identity));
+  constexpr LOCKMODE kSettles = ShareRowExclusiveLock;
   AsOwner(OwnerOf(identity), {}, [&] {
-    if (SPI_execute_with_args(
-            psprintf("WITH settled AS (INSERT INTO %s.identity (system_identifier, database, instance) "
-                     "SELECT $1, $2, $3 WHERE NOT EXISTS (SELECT FROM %s.identity) "
-                     "RETURNING system_identifier, database) "
-                     "INSERT INTO %s.origin (system_identifier, database) "
-                     "SELECT s.system_identifier, s.database FROM settled s",
-                     schema, schema, schema),
-            3, types, values, nullptr, false, 0) != SPI_OK_INSERT) {
-      ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not write outbox_internal.identity")));
+    if (wait && !HasIdentity(schema)) {
+      LockRelationOid(identity, kSettles);
+    } else if (wait || !ConditionalLockRelationOid(identity, kSettles)) {
+      return;
+    }
+    if (!HasIdentity(schema)) {
+      const bool pushed = !ActiveSnapshotSet();
+      if (pushed) {
+        PushActiveSnapshot(GetTransactionSnapshot());
+      }
+      InsertIdentity(schema);
+      if (pushed) {
+        PopActiveSnapshot();
+      }
     }
   });
-  if (pushed) {
-    PopActiveSnapshot();
-  }
   SPI_finish();
+}
+
+}  // namespace
+
+void SettleIdentity() {
+  Settle(true);
+}
+
+void SettleIdentityUnlessAnotherDoes() {
+  Settle(false);
 }
 
 bool SubscribesToOutbox() {

@@ -23,8 +23,10 @@ struct Installation {
 Installation FindInstallation();
 
 // The first create_route() or emit() makes the outbox belong to this server and database; afterwards, and in a copy, it
-// changes nothing. Connects to SPI by itself, and writes with the rights of the table's owner, not the caller's.
+// changes nothing. Connects to SPI by itself, and writes with the rights of the table's owner, not the caller's. Waits
+// for an open transaction that has just settled it, which may be rolled back; the second form leaves it to that one.
 void SettleIdentity();
+void SettleIdentityUnlessAnotherDoes();
 
 // The origin of this database's transaction ids: system identifier and oid of the database, palloc'd; as in
 // outbox_internal.lane.home.
