@@ -9,9 +9,20 @@
 
 namespace outbox {
 
+enum class BreakerState : uint8_t {
+  kClosed,    // all is well
+  kOpen,      // nothing is sent
+  kHalfOpen,  // one small batch is
+};
+
+// The word of views and messages.
+inline const char* BreakerStateName(BreakerState state) {
+  return state == BreakerState::kClosed ? "closed" : state == BreakerState::kOpen ? "open" : "half-open";
+}
+
 // Times are Unix microseconds; 0: none.
 struct DestinationView {
-  char state[16] = {};        // "closed" (all is well), "open" (nothing is sent), "half-open" (one small batch is)
+  BreakerState state = BreakerState::kClosed;
   bool only_warning = false;  // the trouble is one: the destination is usable, but an operator should look
   int64_t since_unix = 0;     // closed, or in trouble: open and half-open in turn
   int64_t next_try_unix = 0;  // while open

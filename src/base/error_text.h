@@ -29,16 +29,16 @@ void SetText(char (&to)[N], std::string_view from) {
 }
 
 struct ErrorText {
-  char error_class[16] = {};  // empty: no error
+  ErrorClass error_class = ErrorClass::kNone;
   char code[64] = {};
   char message[256] = {};
 
-  bool empty() const { return error_class[0] == '\0'; }
+  bool empty() const { return error_class == ErrorClass::kNone; }
   // nullptr: no error.
   void Set(const Error* error) {
-    error_class[0] = code[0] = message[0] = '\0';
+    error_class = error == nullptr ? ErrorClass::kNone : error->error_class;
+    code[0] = message[0] = '\0';
     if (error != nullptr) {
-      SetText(error_class, ErrorClassName(error->error_class));
       SetText(code, error->code);
       SetText(message, error->message);
     }

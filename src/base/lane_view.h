@@ -6,11 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <string_view>
 #include <type_traits>
 
 #include "base/error_text.h"
 #include "base/lane_id.h"
+#include "base/lane_state.h"
 #include "base/snapshot.h"
 
 namespace outbox {
@@ -39,7 +39,7 @@ struct SnapshotView {
 // Times are Unix microseconds; 0: none.
 struct LaneView {
   LaneId id;
-  char state[16] = {};           // word of relay::LaneState; empty: not known yet
+  LaneState state = LaneState::kUnknown;
   int64_t delivered_to = 0;      // created_at of the last event resolved without a gap since the owner took the lane
   int64_t inflight_count = 0;    // read from the log and not resolved
   int64_t waiting = 0;           // found in the log and not resolved: in flight, or in a window that is read
@@ -52,9 +52,7 @@ struct LaneView {
   ErrorText trouble;             // the newest, of the log or the destination
 
   // What waits in it goes: nobody has paused it, and it has no trouble.
-  bool goes_on() const {
-    return trouble.empty() && std::string_view(state) != "paused" && std::string_view(state) != "backing off";
-  }
+  bool goes_on() const { return trouble.empty() && state != LaneState::kPaused && state != LaneState::kBackingOff; }
 };
 static_assert(std::is_trivially_copyable_v<LaneView>);
 

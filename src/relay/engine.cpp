@@ -329,7 +329,7 @@ void Engine::Destinations(std::vector<DestinationStatus>* destinations) const {
     DestinationStatus status;
     status.id = id;
     const Breaker& breaker = destination->breaker();
-    SetText(status.state, breaker.name());
+    status.state = breaker.state();
     status.reason = breaker.reason();
     status.since_unix = breaker.since_unix();
     status.trips = static_cast<int64_t>(breaker.trips());

@@ -103,7 +103,6 @@ DestinationSlot* TakeDestinationSlot(Oid database, Oid server, const char* name,
       found->warned[0] = '\0';
       found->view = DestinationView{};
       found->view.since_unix = GetCurrentTimestamp() + kPgEpochMicros;
-      SetText(found->view.state, "closed");
     }
   }
   LWLockRelease(Shared()->lock);

@@ -451,7 +451,7 @@ void Relay::PutDown() {
   engine_->Lanes(&statuses);
   for (const relay::LaneStatus& status : statuses) {
     // What is due later does not wait.
-    const bool holds = status.waiting > 0 || !status.caught_up || std::string_view(status.state) != "idle";
+    const bool holds = status.waiting > 0 || !status.caught_up || status.state != LaneState::kIdle;
     if (auto found = lanes_.find({status.id.route_id, status.id.lane});
         holds && found != lanes_.end() && !found->second.leaving) {
       LetGo(found->first, &found->second);

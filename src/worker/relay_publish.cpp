@@ -1,7 +1,6 @@
 #include "worker/relay_publish.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "base/fault_point.h"
@@ -188,8 +187,8 @@ void RelayPublisher::ShowBarrier(const RelayState& state) {
     }
     reached++;
     done = std::min(done, status.barrier_done);
-    const bool waits = strcmp(status.state, "idle") == 0 || strcmp(status.state, "paused") == 0 ||
-                       (status.error != nullptr && strcmp(status.state, "backing off") == 0);
+    const bool waits = status.state == LaneState::kIdle || status.state == LaneState::kPaused ||
+                       (status.error != nullptr && status.state == LaneState::kBackingOff);
     quiet = quiet && waits && status.inflight_count == 0 && status.retrying_count == 0;
   }
   const uint64_t asked = pg_atomic_read_u64(&place_.database_slot->barrier);
@@ -203,7 +202,7 @@ void RelayPublisher::ShowBarrier(const RelayState& state) {
   }
   bool caught_up = true;
   for (const relay::LaneStatus& status : lane_statuses_) {
-    caught_up = caught_up && (status.id.side != 0 || status.barrier_done >= asked || strcmp(status.state, "idle") != 0);
+    caught_up = caught_up && (status.id.side != 0 || status.barrier_done >= asked || status.state != LaneState::kIdle);
   }
   pg::SetQuiet(quiet && current && caught_up && !lane_statuses_.empty() &&
                pg_atomic_read_u32(&place_.worker_slot->pending) == 0);
@@ -257,7 +256,7 @@ void RelayPublisher::FollowOutage(const ShownDestination& shown, int64_t now, re
     return;
   }
   Counter& down_since = shown.figures->down_since;
-  if (strcmp(status->state, "closed") == 0) {
+  if (status->state == BreakerState::kClosed) {
     if (status->since_unix != 0 || now - shown.taken_at >= kWellAfterStart) {
       down_since.store(0, std::memory_order_relaxed);
     }

@@ -46,8 +46,8 @@ class RelayPublisher {
 
  private:
   struct ShownLane {
-    pg::LaneSlot* slot = nullptr;  // nullptr: all are taken
-    std::string state;             // as last written to the slot
+    pg::LaneSlot* slot = nullptr;           // nullptr: all are taken
+    LaneState state = LaneState::kUnknown;  // as last written to the slot
     uint64_t barrier = 0;
     int64_t written_at = 0;
     // Unix microseconds: see LaneView. It is behind until what it had read when it caught up is acknowledged or parked.
@@ -59,7 +59,7 @@ class RelayPublisher {
   };
   struct ShownDestination {
     pg::DestinationSlot* slot = nullptr;
-    std::string state;
+    BreakerState state = BreakerState::kClosed;
     metrics::DestinationCounters* figures = nullptr;  // nullptr: there was no room for the database
     uint64_t renewals = 0;
     int64_t trips = 0;   // as far as counted in the figures

@@ -15,7 +15,7 @@ TEST(Breaker, OpensWaitsLetsOneSmallBatchThroughAndCloses) {
   Breaker breaker(100, 1'000);
   EXPECT_EQ(breaker.Admits(), UINT32_MAX);
   breaker.Trip(3, kDown, 50, 7'000, 99);
-  EXPECT_STREQ(breaker.name(), "open");
+  EXPECT_EQ(breaker.state(), BreakerState::kOpen);
   EXPECT_EQ(breaker.reason().code, "DOWN");
   EXPECT_EQ(breaker.since_unix(), 7'000);
   EXPECT_EQ(breaker.trips(), 1u);
@@ -23,17 +23,17 @@ TEST(Breaker, OpensWaitsLetsOneSmallBatchThroughAndCloses) {
   EXPECT_GT(breaker.next_try(), 50);
   EXPECT_LE(breaker.next_try(), 150);
   breaker.OnTime(breaker.next_try() - 1, 8'000);
-  EXPECT_STREQ(breaker.name(), "open");
+  EXPECT_EQ(breaker.state(), BreakerState::kOpen);
   breaker.OnTime(breaker.next_try(), 8'000);
-  EXPECT_STREQ(breaker.name(), "half-open");
+  EXPECT_EQ(breaker.state(), BreakerState::kHalfOpen);
   EXPECT_EQ(breaker.since_unix(), 7'000) << "when the outage began, not when it was last tried";
   EXPECT_EQ(breaker.Admits(), Breaker::kProbe);
   breaker.OnSent(4);
   EXPECT_EQ(breaker.Admits(), 0u);
   breaker.OnAnswer(3, 300, 9'000);  // of what was sent long ago
-  EXPECT_STREQ(breaker.name(), "half-open");
+  EXPECT_EQ(breaker.state(), BreakerState::kHalfOpen);
   breaker.OnAnswer(4, 300, 9'000);
-  EXPECT_STREQ(breaker.name(), "closed");
+  EXPECT_EQ(breaker.state(), BreakerState::kClosed);
   EXPECT_TRUE(breaker.reason().ok());
   EXPECT_EQ(breaker.since_unix(), 9'000);
   breaker.Trip(3, kDown, 400, 10'000, 99);
@@ -53,7 +53,7 @@ TEST(Breaker, TroubleOfTheProbeOpensItForLonger) {
     breaker.Trip(1, {ErrorClass::kDestination, "LATE", ""}, now, 0, 5);  // not the probe's
     EXPECT_EQ(breaker.reason().code, "DOWN");
     breaker.Trip(2, kDown, now, 0, UINT64_MAX - static_cast<uint64_t>(i));
-    EXPECT_STREQ(breaker.name(), "open");
+    EXPECT_EQ(breaker.state(), BreakerState::kOpen);
   }
   EXPECT_GT(longest, 10'000);
   EXPECT_EQ(breaker.trips(), 1u);  // it never closed in between
@@ -90,14 +90,14 @@ TEST(Breaker, SaysWhatIsInTheWayNow) {
   breaker.OnTime(next_try, 0);
   breaker.Explain(kDown);
   EXPECT_EQ(breaker.reason().code, "DOWN");
-  EXPECT_STREQ(breaker.name(), "half-open");
+  EXPECT_EQ(breaker.state(), BreakerState::kHalfOpen);
 }
 
 TEST(Breaker, ALaneThatGoesTakesItsProbeWithIt) {
   Breaker breaker(100, 1'000);
   breaker.Trip(1, kDown, 0, 0, 1);
   breaker.OnUp(5, 5);
-  EXPECT_STREQ(breaker.name(), "half-open");
+  EXPECT_EQ(breaker.state(), BreakerState::kHalfOpen);
   breaker.OnSent(1);
   EXPECT_EQ(breaker.Admits(), 0u);
   breaker.Forget(1);
@@ -113,16 +113,16 @@ TEST(Breaker, ADestinationThatIsDownAndSilentIsNotWaitedForHalfOpen) {
   const Error silent{ErrorClass::kDestination, "SILENT", ""};
   for (int i = 0; i < 3; ++i) {
     breaker.GiveUp(silent, now + Breaker::kPatience - 1, 2, 3);
-    ASSERT_STREQ(breaker.name(), "half-open");
+    ASSERT_EQ(breaker.state(), BreakerState::kHalfOpen);
     now = breaker.patience_ends();
     breaker.GiveUp(silent, now, 2, 3);
-    ASSERT_STREQ(breaker.name(), "open");
+    ASSERT_EQ(breaker.state(), BreakerState::kOpen);
     EXPECT_EQ(breaker.reason().code, "SILENT");
     EXPECT_EQ(breaker.late(false), 1u);
     EXPECT_GT(breaker.next_try(), now);
     now = breaker.next_try();
     breaker.OnTime(now, 1);
-    EXPECT_STREQ(breaker.name(), "half-open");
+    EXPECT_EQ(breaker.state(), BreakerState::kHalfOpen);
     EXPECT_EQ(breaker.Admits(), 0u);  // what it sent first is still the one that is tried
     EXPECT_TRUE(breaker.probing(1));
   }
@@ -139,9 +139,9 @@ TEST(Breaker, ALateAnswerClosesIt) {
   breaker.OnSent(1);
   breaker.GiveUp(kDown, breaker.patience_ends(), 2, 3);
   breaker.OnAnswer(2, 9, 9);
-  EXPECT_STREQ(breaker.name(), "open");
+  EXPECT_EQ(breaker.state(), BreakerState::kOpen);
   breaker.OnAnswer(1, 9, 9);
-  EXPECT_STREQ(breaker.name(), "closed");
+  EXPECT_EQ(breaker.state(), BreakerState::kClosed);
   EXPECT_EQ(breaker.late(false), 0u);
 }
 
@@ -154,7 +154,7 @@ TEST(Breaker, ALateAnswerClosesItAlsoWhenItIsTriedAgain) {
   breaker.OnUp(9, 9);
   EXPECT_EQ(breaker.Admits(), Breaker::kProbe);  // it is there again: no lane has to wait for the old batch
   breaker.OnAnswer(1, 9, 9);
-  EXPECT_STREQ(breaker.name(), "closed");
+  EXPECT_EQ(breaker.state(), BreakerState::kClosed);
 }
 
 // A sink that reports by itself that it is back is not waited for longer and longer: a sink process that is killed
@@ -193,11 +193,11 @@ TEST(Breaker, WhatTheSecondSinkTriesHoldsUpNoLane) {
   breaker.OnSent(1);
   EXPECT_EQ(breaker.Admits(), 0u);
   breaker.Trip(7, kDown, 10, 0, 1);  // the lane's own will tell
-  EXPECT_STREQ(breaker.name(), "half-open");
+  EXPECT_EQ(breaker.state(), BreakerState::kHalfOpen);
   EXPECT_FALSE(breaker.probing(7));
   EXPECT_EQ(breaker.Admits(true), 0u);
   breaker.OnAnswer(1, 20, 0);
-  EXPECT_STREQ(breaker.name(), "closed");
+  EXPECT_EQ(breaker.state(), BreakerState::kClosed);
 
   for (const bool good : {true, false}) {  // alone it decides
     breaker.Trip(0, kDown, 30, 0, 1);
@@ -208,7 +208,7 @@ TEST(Breaker, WhatTheSecondSinkTriesHoldsUpNoLane) {
     } else {
       breaker.Trip(7, kDown, 40, 0, 1);
     }
-    EXPECT_STREQ(breaker.name(), good ? "closed" : "open");
+    EXPECT_EQ(breaker.state(), good ? BreakerState::kClosed : BreakerState::kOpen);
   }
 }
 
@@ -225,9 +225,9 @@ TEST(Breaker, ABatchWithoutAnAnswerIsPassedOnWhileTheDestinationIsUp) {
   EXPECT_EQ(breaker.Admits(), Breaker::kProbe);
   breaker.OnSent(2);
   breaker.Trip(1, kDown, 20, 0, 1);  // not the one that is tried now
-  EXPECT_STREQ(breaker.name(), "half-open");
+  EXPECT_EQ(breaker.state(), BreakerState::kHalfOpen);
   breaker.OnAnswer(1, 30, 0);
-  EXPECT_STREQ(breaker.name(), "closed");
+  EXPECT_EQ(breaker.state(), BreakerState::kClosed);
 }
 
 TEST(Breaker, ALateAnswerOfTheSecondSinkClosesItAndHoldsUpNoLane) {
@@ -243,7 +243,7 @@ TEST(Breaker, ALateAnswerOfTheSecondSinkClosesItAndHoldsUpNoLane) {
   EXPECT_EQ(breaker.Admits(), Breaker::kProbe);
   breaker.GiveUp(kDown, breaker.patience_ends(), 2, 3);
   breaker.OnAnswer(7, 9, 9);
-  EXPECT_STREQ(breaker.name(), "closed");
+  EXPECT_EQ(breaker.state(), BreakerState::kClosed);
 }
 
 // --- over the engine ---------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ TEST_F(BreakerTest, TroubleOfOneLaneStopsAllAndOneSmallBatchFindsOut) {
   const uint32_t flow = sink->pending[0].flow;
   sink->Fail(0, ErrorClass::kConfig, "SASL_AUTHENTICATION_FAILED");
   Turn();
-  EXPECT_STREQ(Destination().state, "open");
+  EXPECT_EQ(Destination().state, BreakerState::kOpen);
   EXPECT_EQ(Destination().reason.code, "SASL_AUTHENTICATION_FAILED");
   EXPECT_GT(Destination().next_try_unix, clock.WallMicros());
   EXPECT_EQ(Destination().trips, 1u);
@@ -288,13 +288,13 @@ TEST_F(BreakerTest, TroubleOfOneLaneStopsAllAndOneSmallBatchFindsOut) {
     ToNextTry();
     ASSERT_EQ(sink->submits, submits + i + 1);  // one of the two, one batch
     ASSERT_LE(sink->pending.size(), 16u);
-    EXPECT_STREQ(Destination().state, "half-open");
+    EXPECT_EQ(Destination().state, BreakerState::kHalfOpen);
     sink->Fail(0, ErrorClass::kConfig, "SASL_AUTHENTICATION_FAILED");
     Turn();
-    EXPECT_STREQ(Destination().state, "open");
+    EXPECT_EQ(Destination().state, BreakerState::kOpen);
     for (int lane = 0; lane < 2; ++lane) {
       Status();
-      EXPECT_STREQ(statuses[lane].state, "backing off");
+      EXPECT_STREQ(LaneStateName(statuses[lane].state), "backing off");
       ASSERT_NE(statuses[lane].error, nullptr);
       EXPECT_EQ(statuses[lane].error->code, "SASL_AUTHENTICATION_FAILED");
     }
@@ -303,7 +303,7 @@ TEST_F(BreakerTest, TroubleOfOneLaneStopsAllAndOneSmallBatchFindsOut) {
   ToNextTry();
   sink->Deliver();
   Turn();
-  EXPECT_STREQ(Destination().state, "closed");
+  EXPECT_EQ(Destination().state, BreakerState::kClosed);
   EXPECT_TRUE(Destination().reason.ok());
   sink->on_poll = [&] { sink->DeliverAll(); };
   RunUntil(clock.now + 1'000'000);
@@ -316,7 +316,7 @@ TEST_F(BreakerTest, ADestinationThatGoesDownWithNothingUnderWayOpensItAndComingU
   Turn();
   sink->SetUp(false);
   Turn();
-  EXPECT_STREQ(Destination().state, "open");
+  EXPECT_EQ(Destination().state, BreakerState::kOpen);
   EXPECT_EQ(Destination().reason.code, "DOWN");
   server.EmitCommitted("k");
   clock.now = 1;
@@ -325,7 +325,7 @@ TEST_F(BreakerTest, ADestinationThatGoesDownWithNothingUnderWayOpensItAndComingU
   EXPECT_EQ(sink->pending.size(), 1u);
   sink->DeliverAll();
   Turn();
-  EXPECT_STREQ(Destination().state, "closed");
+  EXPECT_EQ(Destination().state, BreakerState::kClosed);
 }
 
 // As librdkafka does when its brokers are away: it keeps what it was given, and says nothing until they are back.
@@ -337,16 +337,16 @@ TEST_F(BreakerTest, WhileASilentDestinationIsDownItIsOpenWithANextTryAndNothingP
     second.EmitCommitted("k");
   }
   Turn(true);
-  EXPECT_STREQ(Destination().state, "open");
+  EXPECT_EQ(Destination().state, BreakerState::kOpen);
   for (int i = 0; i < 20; ++i) {
     ToNextTry();
-    EXPECT_STREQ(Destination().state, "half-open");
+    EXPECT_EQ(Destination().state, BreakerState::kHalfOpen);
     EXPECT_EQ(Destination().next_try_unix, 0);
     EXPECT_EQ(sink->pending.size(), 16u);
     ASSERT_LE(Turn(), clock.now + Breaker::kPatience);  // it asks to be called in time
     clock.now += Breaker::kPatience;
     Turn();
-    EXPECT_STREQ(Destination().state, "open");
+    EXPECT_EQ(Destination().state, BreakerState::kOpen);
     EXPECT_EQ(Destination().reason.code, "DOWN");
     EXPECT_GT(Destination().next_try_unix, clock.WallMicros());
   }
@@ -356,7 +356,7 @@ TEST_F(BreakerTest, WhileASilentDestinationIsDownItIsOpenWithANextTryAndNothingP
   sink->SetUp(true);
   sink->DeliverAll();
   Turn();
-  EXPECT_STREQ(Destination().state, "closed");
+  EXPECT_EQ(Destination().state, BreakerState::kClosed);
   sink->on_poll = [&] { sink->DeliverAll(); };
   RunUntil(clock.now + 1'000'000);
   EXPECT_EQ(broker.log.size(), 200u);
@@ -374,12 +374,12 @@ TEST_F(BreakerTest, WhatASilentDestinationGivesBackIsSentAgainAtTheNextTry) {
   ASSERT_EQ(sink->pending.size(), 16u);
   clock.now += Breaker::kPatience;
   Turn();
-  EXPECT_STREQ(Destination().state, "open");
+  EXPECT_EQ(Destination().state, BreakerState::kOpen);
   sink->Abort(sink->pending[0].flow, 0);
   Turn();
-  EXPECT_STREQ(Destination().state, "open");
+  EXPECT_EQ(Destination().state, BreakerState::kOpen);
   ToNextTry();
-  EXPECT_STREQ(Destination().state, "half-open");
+  EXPECT_EQ(Destination().state, BreakerState::kHalfOpen);
   EXPECT_EQ(sink->pending.size(), 16u);
   sink->SetUp(true);
   sink->on_poll = [&] { sink->DeliverAll(); };
@@ -396,7 +396,7 @@ TEST_F(BreakerTest, ThatAPersonMustActIsShownAsSoonAsItIsKnown) {
   EXPECT_EQ(Destination().reason.error_class, ErrorClass::kDestination);
   sink->SetDown({ErrorClass::kConfig, "_AUTHENTICATION", "wrong password"});
   Turn();
-  EXPECT_STREQ(Destination().state, "open");
+  EXPECT_EQ(Destination().state, BreakerState::kOpen);
   EXPECT_EQ(Destination().reason.code, "_AUTHENTICATION");
 }
 
@@ -410,7 +410,7 @@ TEST_F(BreakerTest, AnAnswerForTheEventsOrTheTopicsSakeClosesIt) {
     ASSERT_EQ(sink->pending.size(), 1u);
     sink->Fail(0, error_class);
     Turn();
-    EXPECT_STREQ(Destination().state, "closed") << static_cast<int>(error_class);
+    EXPECT_EQ(Destination().state, BreakerState::kClosed) << static_cast<int>(error_class);
     sink->on_poll = [&] { sink->DeliverAll(); };
     RunUntil(clock.now + options.backoff_cap_micros);
     sink->on_poll = nullptr;
@@ -424,13 +424,13 @@ TEST_F(BreakerTest, ADestinationThatIsBackIsClosedWithoutTraffic) {
     sink->SetUp(false);
     Turn();
     RunUntil(clock.now + 20'000'000);
-    EXPECT_STRNE(Destination().state, "closed");
+    EXPECT_NE(Destination().state, BreakerState::kClosed);
     sink->SetUp(true);
     const int64_t next = Turn();
-    EXPECT_STREQ(Destination().state, "half-open");
+    EXPECT_EQ(Destination().state, BreakerState::kHalfOpen);
     ASSERT_LE(next, clock.now + Breaker::kPatience);
     RunUntil(clock.now + Breaker::kPatience);
-    EXPECT_STREQ(Destination().state, "closed");
+    EXPECT_EQ(Destination().state, BreakerState::kClosed);
     EXPECT_TRUE(Destination().trouble.empty());
   }
   // It refuses the next event all the same: then it is in trouble again.
@@ -439,10 +439,10 @@ TEST_F(BreakerTest, ADestinationThatIsBackIsClosedWithoutTraffic) {
   ASSERT_EQ(sink->pending.size(), 1u);
   sink->Fail(0, ErrorClass::kDestination, "READONLY");
   Turn();
-  EXPECT_STREQ(Destination().state, "open");
+  EXPECT_EQ(Destination().state, BreakerState::kOpen);
   // Who has something to send finds out with a small batch, however long that takes.
   RunUntil(Destination().next_try_unix - FakeClock::kWallAtZero + 3 * Breaker::kPatience);
-  EXPECT_STREQ(Destination().state, "half-open");
+  EXPECT_EQ(Destination().state, BreakerState::kHalfOpen);
 }
 
 // Its options may be as wrong as the last ones: the outage goes on until it has answered.
@@ -451,25 +451,25 @@ TEST_F(BreakerTest, ANewSinkIsTriedAtOnceAndAnOutageGoesOn) {
   Turn();
   sink->Fail(0, ErrorClass::kConfig);
   Turn();
-  EXPECT_STREQ(Destination().state, "open");
+  EXPECT_EQ(Destination().state, BreakerState::kOpen);
   const int64_t since = Destination().since_unix;
   for (const bool wrong : {true, false}) {
     clock.now += 1'000'000;
     engine->SetDestination(kDestination, MakeSinks(), clock.now);
     Turn();
-    EXPECT_STREQ(Destination().state, "half-open");
+    EXPECT_EQ(Destination().state, BreakerState::kHalfOpen);
     ASSERT_EQ(sink->pending.size(), 1u);
     EXPECT_EQ(Destination().since_unix, since);
     if (wrong) {
       sink->Fail(0, ErrorClass::kConfig);
       Turn();
-      EXPECT_STREQ(Destination().state, "open");
+      EXPECT_EQ(Destination().state, BreakerState::kOpen);
       EXPECT_EQ(Destination().since_unix, since);
     }
   }
   sink->Deliver();
   Turn();
-  EXPECT_STREQ(Destination().state, "closed");
+  EXPECT_EQ(Destination().state, BreakerState::kClosed);
   EXPECT_NE(Destination().since_unix, since);
 }
 
@@ -481,7 +481,7 @@ TEST_F(BreakerTest, ATopicThatTakesNothingHoldsUpNoOtherHalfOpen) {
   sink->SetUp(true);
   Turn(true);
   ASSERT_EQ(sink->pending.size(), 1u);
-  EXPECT_STREQ(Destination().state, "half-open");
+  EXPECT_EQ(Destination().state, BreakerState::kHalfOpen);
   second.EmitCommitted("k");
   const int64_t start = clock.now;
   for (int64_t next = Turn(true); sink->pending.size() < 2 && next < start + 60'000'000; next = Turn()) {
@@ -492,7 +492,7 @@ TEST_F(BreakerTest, ATopicThatTakesNothingHoldsUpNoOtherHalfOpen) {
   EXPECT_LE(clock.now - start, Breaker::kPatience);
   sink->Deliver(1);
   Turn();
-  EXPECT_STREQ(Destination().state, "closed");
+  EXPECT_EQ(Destination().state, BreakerState::kClosed);
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ class EngineTest : public ::testing::Test {
     engine->Internals(&internals);
     return internals.empty() ? LaneInternals{} : internals[0];
   }
-  std::string State() { return Status().state; }
+  std::string State() { return LaneStateName(Status().state); }
   std::vector<GoneLane> Gone() {
     std::vector<GoneLane> gone;
     engine->TakeGone(&gone);

@@ -336,7 +336,7 @@ class Case {
       std::vector<LaneStatus> lanes;
       engine_->Lanes(&lanes);
       for (const LaneStatus& lane : lanes) {
-        std::printf("side %d %s topics %d inflight %d error %s\n", lane.id.side, lane.state, lane.topics,
+        std::printf("side %d %s topics %d inflight %d error %s\n", lane.id.side, LaneStateName(lane.state), lane.topics,
                     static_cast<int>(lane.inflight_count), lane.error == nullptr ? "" : lane.error->code.c_str());
       }
       for (const auto& [created_at, row] : table_.rows) {
@@ -346,7 +346,7 @@ class Case {
       }
       std::vector<DestinationStatus> destinations;
       engine_->Destinations(&destinations);
-      std::printf("%s %s; %zu pending\n", destinations[0].state, destinations[0].reason.code.c_str(),
+      std::printf("%s %s; %zu pending\n", BreakerStateName(destinations[0].state), destinations[0].reason.code.c_str(),
                   main_->pending.size());
     }
     Wrong(server_.sides.empty() ? "it does not become idle" : "side lanes are left when all has healed");

@@ -190,7 +190,7 @@ class Case {
     std::vector<LaneStatus> lanes;
     engine_->Lanes(&lanes);
     for (const LaneStatus& lane : lanes) {
-      line += "; lane " + std::to_string(lane.id.side) + " " + lane.state;
+      line += "; lane " + std::to_string(lane.id.side) + " " + LaneStateName(lane.state);
     }
     std::puts(line.c_str());
   }

@@ -371,7 +371,7 @@ TEST_F(ParkedTest, AScheduledEventWhoseTopicIsInTroubleWhenItIsDueSaysWhy) {
     RunUntil(clock.now + 3'000'000);
     ASSERT_NE(Status().error, nullptr);
     EXPECT_EQ(Status().error->code, "WRONGTYPE");
-    EXPECT_STREQ(Status().state, "idle");
+    EXPECT_STREQ(LaneStateName(Status().state), "idle");
     EXPECT_GE(Status().error_since_unix, due);
     EXPECT_LT(Status().error_since_unix, due + 1'000'000);
     for (const int64_t one : late) {
@@ -415,11 +415,11 @@ TEST_F(ParkedTest, AScheduledEventThatIsDueWhileTheDestinationIsDownSaysWhy) {
   sink->SetUp(false);
   RunUntil(due - FakeClock::kWallAtZero - 1);
   EXPECT_EQ(Status().error, nullptr);
-  EXPECT_STREQ(Status().state, "idle");
+  EXPECT_STREQ(LaneStateName(Status().state), "idle");
   RunUntil(clock.now + 20'000'000);
   ASSERT_NE(Status().error, nullptr);
   EXPECT_EQ(Status().error->error_class, ErrorClass::kDestination);
-  EXPECT_STREQ(Status().state, "backing off");
+  EXPECT_STREQ(LaneStateName(Status().state), "backing off");
   sink->SetUp(true);
   Turn();
   ASSERT_NE(retry, nullptr);
@@ -427,7 +427,7 @@ TEST_F(ParkedTest, AScheduledEventThatIsDueWhileTheDestinationIsDownSaysWhy) {
   Turn();
   EXPECT_TRUE(table.rows.empty());
   EXPECT_EQ(Status().error, nullptr);
-  EXPECT_STREQ(Status().state, "idle");
+  EXPECT_STREQ(LaneStateName(Status().state), "idle");
 }
 
 TEST_F(ParkedTest, AScheduledEventIsHeldUntilItIsDueAndNothingWaitsForIt) {

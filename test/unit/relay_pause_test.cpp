@@ -88,7 +88,7 @@ TEST_F(SidesTest, SideLanesPauseWithTheRoute) {
   const size_t before = refusals.size();
   RunUntil(clock.now + 60'000'000);
   EXPECT_EQ(refusals.size(), before);
-  EXPECT_STREQ(Side(1)->state, "paused");
+  EXPECT_STREQ(LaneStateName(Side(1)->state), "paused");
   bad.clear();
   SetSpec({});
   RunUntil(clock.now + 60'000'000);
@@ -114,14 +114,14 @@ TEST_F(SidesTest, APausedTopicLeavesWhenWhatIsUnderWayIsDone) {
   EXPECT_EQ(Written("b").size(), 1u);  // that was in flight
   ASSERT_EQ(server.sides.size(), 1u);
   EXPECT_EQ(server.sides.at(1).record.topics.at(0).error.code, "PAUSED");
-  EXPECT_STREQ(Side(1)->state, "paused");
+  EXPECT_STREQ(LaneStateName(Side(1)->state), "paused");
   EXPECT_TRUE(forked.empty());
   // It survives a restart, and is not tried.
   Restart();
   AnswerByItself();
   Emit("b");
   RunUntil(clock.now + 60'000'000);
-  EXPECT_STREQ(Side(1)->state, "paused");
+  EXPECT_STREQ(LaneStateName(Side(1)->state), "paused");
   EXPECT_EQ(Written("b").size(), 1u);
   SetSpec({});
   RunUntil(clock.now + 60'000'000);
@@ -164,7 +164,7 @@ TEST_F(SidesTest, ATopicInTroubleThatIsPausedIsNotTriedUntilItIsResumed) {
   Emit("b");
   RunUntil(10'000'000);
   SetSpec(PausedTopics({"b"}));
-  EXPECT_STREQ(Side(1)->state, "paused");
+  EXPECT_STREQ(LaneStateName(Side(1)->state), "paused");
   const size_t before = refusals.size();
   RunUntil(clock.now + 120'000'000);
   EXPECT_EQ(refusals.size(), before);

@@ -108,7 +108,7 @@ TEST_F(PoisonSearchTest, AProcessThatDiesWithNothingToDoIsTroubleOfTheDestinatio
   Turn();
   DestinationStatus status;
   Destination(&status);
-  EXPECT_STREQ(status.state, "open");
+  EXPECT_EQ(status.state, BreakerState::kOpen);
   EXPECT_EQ(status.reason.error_class, ErrorClass::kDestination) << "nobody has to correct an option";
   EXPECT_EQ(status.reason.code, "SINK_DIED");
   EXPECT_EQ(status.deaths, 1u);
@@ -118,7 +118,7 @@ TEST_F(PoisonSearchTest, AProcessThatDiesWithNothingToDoIsTroubleOfTheDestinatio
   RunUntil(clock.now + 60'000'000);
   EXPECT_EQ(broker.log.size(), 1u);
   Destination(&status);
-  EXPECT_STREQ(status.state, "closed");
+  EXPECT_EQ(status.state, BreakerState::kClosed);
 }
 
 TEST_F(PoisonSearchTest, AProcessThatDiesBeforeItHasStartedIsTroubleOfTheConfiguration) {

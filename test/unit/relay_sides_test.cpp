@@ -24,7 +24,7 @@ TEST_F(SidesTest, ATopicInTroubleLeavesAndTheOthersFlow) {
   EXPECT_EQ(server.sides.at(1).record.topics.at(0).topic, "b");
   EXPECT_EQ(server.sides.at(1).record.topics.at(0).error.code, "UNKNOWN_TOPIC_OR_PART");
   ASSERT_NE(Side(1), nullptr);
-  EXPECT_STREQ(Side(1)->state, "backing off");
+  EXPECT_STREQ(LaneStateName(Side(1)->state), "backing off");
   EXPECT_EQ(*Side(1)->topic, "b");
   EXPECT_EQ(Side(1)->error->code, "UNKNOWN_TOPIC_OR_PART");
   EXPECT_EQ(Side(0)->topics, 1);

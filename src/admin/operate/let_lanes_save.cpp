@@ -108,7 +108,7 @@ struct Look {
     }
     if (view != nullptr && view->owned) {
       standing.paused = true;
-      moves = moves || std::string_view(view->state) != "paused";
+      moves = moves || view->state != LaneState::kPaused;
       return;
     }
     // The owner of one that came by a dump is none of this database.

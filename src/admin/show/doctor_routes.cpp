@@ -244,10 +244,10 @@ void TellTrouble(const std::string& server, const SharedTrouble& trouble, Findin
 void CheckLanes(Findings* findings) {
   // By server and class, and by code where it is not the destination.
   std::map<std::tuple<std::string, std::string, std::string>, SharedTrouble> troubles;
-  const auto note = [&troubles](const LaneRecord& lane, const std::string& name, const char* error_class,
+  const auto note = [&troubles](const LaneRecord& lane, const std::string& name, ErrorClass error_class,
                                 const char* code, const std::string& what) {
-    const bool destination = std::strcmp(error_class, "destination") == 0;
-    SharedTrouble& trouble = troubles[{lane.server, error_class, destination ? "" : code}];
+    const bool destination = error_class == ErrorClass::kDestination;
+    SharedTrouble& trouble = troubles[{lane.server, ErrorClassName(error_class), destination ? "" : code}];
     trouble.lanes++;
     trouble.routes.insert(lane.route);
     trouble.first = trouble.first.empty() ? name : trouble.first;
@@ -273,17 +273,17 @@ void CheckLanes(Findings* findings) {
     } else if ((view == nullptr || !view->owned) && in_turn) {
       waiting++;
     } else if (view == nullptr || !view->owned) {
-      SharedTrouble* trouble = note(lane, name, "", "", "");
+      SharedTrouble* trouble = note(lane, name, ErrorClass::kNone, "", "");
       trouble->met[""].what = trouble->lanes == 1 ? " has no relay worker." : " have no relay worker.";
       trouble->hint = "A free lane is claimed within a second or two where a relay worker runs.";
     } else if (!view->trouble.empty()) {
-      SharedTrouble* trouble = note(
-          lane, name, view->trouble.error_class, view->trouble.code,
-          std::string(view->trouble.error_class) + " trouble, " + view->trouble.code + ": " + view->trouble.message);
-      trouble->person = std::strcmp(view->trouble.error_class, "config") == 0;
-      const bool topic = std::strcmp(view->trouble.error_class, "topic") == 0;
+      SharedTrouble* trouble = note(lane, name, view->trouble.error_class, view->trouble.code,
+                                    std::string(ErrorClassName(view->trouble.error_class)) + " trouble, " +
+                                        view->trouble.code + ": " + view->trouble.message);
+      trouble->person = view->trouble.error_class == ErrorClass::kConfig;
+      const bool topic = view->trouble.error_class == ErrorClass::kTopic;
       const bool full = std::strcmp(view->trouble.code, pg::kDiskFull) == 0;
-      const bool stands = std::strcmp(view->state, "paused") == 0;
+      const bool stands = view->state == LaneState::kPaused;
       trouble->hint = stands            ? kPausedHint
                       : trouble->person ? ForAPerson(view->trouble.code)
                       : full            ? pg::kDiskFullHint
@@ -291,7 +291,7 @@ void CheckLanes(Findings* findings) {
                       : view->next_try_unix == 0
                           ? "It is being tried again by itself, right now; see outbox.destination."
                           : "It is tried again by itself; outbox.lag says when.";
-    } else if (std::strcmp(view->state, "paused") == 0) {
+    } else if (view->state == LaneState::kPaused) {
       paused++;
     } else {
       good++;
@@ -411,16 +411,15 @@ void CheckDestinations(Findings* findings) {
   for (const OwnedDestinationView& view : views) {
     Counted& of = counted[NameStr(view.name)];
     of.workers += view.owned;
-    of.work += view.owned && strcmp(view.state, "closed") == 0;
+    of.work += view.owned && view.state == BreakerState::kClosed;
   }
   const auto weight = [](const OwnedDestinationView& view) {
-    return (view.only_warning ? 0 : 2) + (strcmp(view.trouble.error_class, "config") == 0 ? 1 : 0);
+    return (view.only_warning ? 0 : 2) + (view.trouble.error_class == ErrorClass::kConfig ? 1 : 0);
   };
   std::map<std::string, OwnedDestinationView> worst;
   for (const OwnedDestinationView& view : views) {
-    if (!view.owned || (strcmp(view.state, "half-open") == 0 && counted[NameStr(view.name)].work > 0) ||
-        (strcmp(view.state, "closed") == 0 && !view.only_warning) ||
-        (strcmp(view.state, "paused") == 0 && view.trouble.empty())) {  // of which CheckPauses says so
+    if (!view.owned || (view.state == BreakerState::kHalfOpen && counted[NameStr(view.name)].work > 0) ||
+        (view.state == BreakerState::kClosed && !view.only_warning)) {
       continue;
     }
     const auto [at, added] = worst.emplace(NameStr(view.name), view);
@@ -434,10 +433,11 @@ void CheckDestinations(Findings* findings) {
     const std::string from = of.work == 0 ? ""
                                           : " from " + std::to_string(of.workers - of.work) + " of " +
                                                 std::to_string(of.workers) + " relay workers";
-    const std::string detail = "Destination \"" + name + "\" " +
-                               (view.only_warning ? "works, but " : "gets nothing" + from + " (" + view.state + "): ") +
-                               std::string(view.trouble.code) + ": " + view.trouble.message;
-    if (strcmp(view.trouble.error_class, "config") == 0) {
+    const std::string detail =
+        "Destination \"" + name + "\" " +
+        (view.only_warning ? "works, but " : "gets nothing" + from + " (" + BreakerStateName(view.state) + "): ") +
+        std::string(view.trouble.code) + ": " + view.trouble.message;
+    if (view.trouble.error_class == ErrorClass::kConfig) {
       findings->Problem("destination", detail, ForAPerson(view.trouble.code));
     } else {
       findings->Warn("destination", detail,
@@ -445,7 +445,7 @@ void CheckDestinations(Findings* findings) {
                          ? std::string("It goes when its cause has gone and the connection is made anew, as ALTER "
                                        "SERVER does it; what is said of lost events goes after an hour.")
                      : paused.contains(name) ? kPausedHint
-                     : strcmp(view.state, "half-open") == 0
+                     : view.state == BreakerState::kHalfOpen
                          ? "It is being tried again by itself, right now."
                          : "It is tried again by itself; outbox.destination says when. SELECT * FROM "
                            "outbox.test_server(" +

@@ -284,7 +284,7 @@ Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const Passage& pass
       row[kErrorCode] = "BAD_ROUTE";
       row[kErrorMessage] = lane.trouble;
     } else if (view != nullptr && view->owned) {
-      row[kErrorClass] = TextCell(view->trouble.error_class);
+      row[kErrorClass] = TextCell(ErrorClassName(view->trouble.error_class));
       row[kErrorCode] = TextCell(view->trouble.code);
       row[kErrorMessage] = TextCell(view->trouble.message);
       row[kErrorSince] = UnixMicrosCell(view->error_since_unix);
@@ -335,8 +335,8 @@ void AddDue(Trace* trace, const std::vector<LaneRecord>& lanes, const std::vecto
     if (const Row found = TroubleOfTopic(*trace); !found.empty()) {
       std::copy_n(found.begin(), 3, row.begin() + kErrorClass);
       row[kErrorSince] = UnixMicrosCell(Number(found[3]));
-    } else if (troubled && std::strcmp(view->trouble.error_class, "topic") != 0) {
-      row[kErrorClass] = TextCell(view->trouble.error_class);
+    } else if (troubled && view->trouble.error_class != outbox::ErrorClass::kTopic) {
+      row[kErrorClass] = TextCell(ErrorClassName(view->trouble.error_class));
       row[kErrorCode] = TextCell(view->trouble.code);
       row[kErrorMessage] = TextCell(view->trouble.message);
       row[kErrorSince] = UnixMicrosCell(view->error_since_unix);

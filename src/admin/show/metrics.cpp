@@ -440,9 +440,9 @@ void AddDestinations(const Sources& from) {
   for (const Destination& destination : from.destinations) {
     std::string state = "unused";
     for (const OwnedDestinationView& view : from.view.destinations) {
-      if (view.owned && view.server == destination.server && (state == "unused" || strcmp(view.state, "closed") != 0) &&
-          state != "open") {
-        state = view.state;
+      if (view.owned && view.server == destination.server &&
+          (state == "unused" || view.state != outbox::BreakerState::kClosed) && state != "open") {
+        state = BreakerStateName(view.state);
       }
     }
     // A worker has it, and there was no place to show it in.

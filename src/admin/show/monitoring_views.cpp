@@ -32,7 +32,7 @@ void AddTrouble(const LaneRecord& lane, const OwnedLaneView* view, const Pause* 
   } else if (!lane.trouble.empty()) {
     row->insert(row->end(), {Cell("config"), Cell("BAD_ROUTE"), Cell(lane.trouble), Cell()});
   } else if (view != nullptr) {
-    row->insert(row->end(), {TextCell(view->trouble.error_class), TextCell(view->trouble.code),
+    row->insert(row->end(), {TextCell(ErrorClassName(view->trouble.error_class)), TextCell(view->trouble.code),
                              TextCell(view->trouble.message), UnixMicrosCell(view->error_since_unix)});
   } else {
     row->insert(row->end(), 4, Cell());
@@ -90,10 +90,10 @@ Cell StateCell(const OwnedLaneView* view, bool shown, const Waiting& waiting, co
     return Cell("unowned");
   }
   const bool waits = waiting.count > 0 || due.count > 0 || (waiting.more && waiting.unseen != 0);
-  if (waits && strcmp(view->state, "idle") == 0) {
+  if (waits && view->state == outbox::LaneState::kIdle) {
     return Cell(view->trouble.empty() ? "running" : "backing off");
   }
-  return TextCell(view->state);
+  return TextCell(LaneStateName(view->state));
 }
 
 std::string TopicsOf(const SideRecord& side) {
@@ -170,7 +170,10 @@ Waiting WithFound(Waiting waiting, const LaneId& id, const OwnedLaneView* view, 
 }
 
 int Badness(const OwnedDestinationView& view) {
-  return strcmp(view.state, "open") == 0 ? 3 : strcmp(view.state, "half-open") == 0 ? 2 : !view.trouble.empty() ? 1 : 0;
+  return view.state == outbox::BreakerState::kOpen       ? 3
+         : view.state == outbox::BreakerState::kHalfOpen ? 2
+         : !view.trouble.empty()                         ? 1
+                                                         : 0;
 }
 
 const char* KindText(outbox::pg::WorkerKind kind) {
@@ -281,14 +284,14 @@ OUTBOX_FUNCTION(outbox_destination) {
     if (server[3]) {
       row.insert(row.end(), {Cell("paused"), UnixMicrosCell(std::stoll(server[5].value())), Cell()});
     } else if (worst != nullptr) {
-      row.insert(row.end(),
-                 {Cell(worst->state), UnixMicrosCell(worst->since_unix), UnixMicrosCell(worst->next_try_unix)});
+      row.insert(row.end(), {Cell(BreakerStateName(worst->state)), UnixMicrosCell(worst->since_unix),
+                             UnixMicrosCell(worst->next_try_unix)});
     } else {
       row.insert(row.end(), {Cell(used.contains(*server[1]) ? kNotShown : "unused"), Cell(), Cell()});
     }
     row.insert(row.end(), {std::to_string(workers), std::to_string(trips), std::to_string(deaths)});
     if (worst != nullptr) {
-      row.insert(row.end(), {TextCell(worst->trouble.error_class), TextCell(worst->trouble.code),
+      row.insert(row.end(), {TextCell(ErrorClassName(worst->trouble.error_class)), TextCell(worst->trouble.code),
                              TextCell(worst->trouble.message)});
     } else {
       row.insert(row.end(), 3, Cell());

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 
 #include "admin/common/query.h"
@@ -116,7 +115,7 @@ std::string WhatStops(const std::vector<OwnedLaneView>& views, const Pause* paus
   std::string trouble = "no worker has the route";
   for (const OwnedLaneView& view : views) {
     if (view.owned && view.id.route_id == route_id) {
-      if (view.trouble.empty() && strcmp(view.state, "paused") != 0) {
+      if (view.trouble.empty() && view.state != outbox::LaneState::kPaused) {
         return "";
       }
       trouble = view.trouble.empty() ? "paused" : std::string(view.trouble.code) + ": " + view.trouble.message;

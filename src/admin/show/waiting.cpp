@@ -310,8 +310,8 @@ bool IsRestored(int64 route_id) {
 
 // What a lane does that has not reached the barrier; one with nothing to do reaches it at once.
 std::string Doing(const OwnedLaneView& view, const std::vector<WorkerView>& workers) {
-  if (strcmp(view.state, "idle") != 0) {
-    return "which is " + std::string(view.state);
+  if (view.state != outbox::LaneState::kIdle) {
+    return "which is " + std::string(LaneStateName(view.state));
   }
   const auto worker = std::find_if(workers.begin(), workers.end(),
                                    [&](const WorkerView& one) { return one.running && one.incarnation == view.owner; });
@@ -341,7 +341,7 @@ std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
                  ? ", for which outbox.max_lanes has no place to show what its relay worker does"
              : view == nullptr || !view->owned ? ", which no relay worker has" + (nobody ? ": " + *nobody : "")
              : view->trouble.empty()           ? apart.empty() ? ", " + Doing(*view, reached.workers) : apart
-                                               : (strcmp(view->state, "paused") == 0 ? ", which is paused: " : ": ") +
+                                     : (view->state == outbox::LaneState::kPaused ? ", which is paused: " : ": ") +
                                            std::string(view->trouble.code) + ": " + std::string(view->trouble.message));
   }
   return behind == 0   ? ""
@@ -374,7 +374,7 @@ std::string ParkedLeft(bool scheduled) {
 // delivered is not. Empty: none.
 std::string Losing() {
   for (const OwnedDestinationView& view : ReadDestinationViews(MyDatabaseId)) {
-    if (view.owned && !view.only_warning && strcmp(view.state, "closed") != 0 &&
+    if (view.owned && !view.only_warning && view.state != outbox::BreakerState::kClosed &&
         strcmp(view.trouble.code, "LOST_WRITES") == 0) {
       return "Destination \"" + std::string(NameStr(view.name)) +
              "\" has lost what it had, and is asked what to send again.";

@@ -24,6 +24,7 @@
 #include <cstdint>
 
 #include "base/backoff.h"
+#include "base/destination_view.h"
 #include "base/status.h"
 
 namespace outbox::relay {
@@ -33,15 +34,12 @@ class Breaker {
   static constexpr uint32_t kProbe = 16;           // events of the batch that half-open lets through
   static constexpr int64_t kPatience = 3'000'000;  // how long a destination that is down may be half-open
 
-  enum class State : uint8_t { kClosed, kOpen, kHalfOpen };
+  using State = BreakerState;
 
   Breaker(int64_t base, int64_t cap) : backoff_(base, cap) {}
 
   State state() const { return state_; }
   bool closed() const { return state_ == State::kClosed; }
-  const char* name() const {
-    return state_ == State::kClosed ? "closed" : state_ == State::kOpen ? "open" : "half-open";
-  }
   const Error& reason() const { return reason_; }     // ok() when closed
   int64_t since_unix() const { return since_unix_; }  // closed, or not: Unix microseconds; 0: from the start
   int64_t next_try() const { return next_try_; }      // open only

@@ -30,23 +30,6 @@
 
 namespace outbox::relay {
 
-enum class LaneState : uint8_t {
-  kStarting,    // the position and the keys that wait have not been loaded yet
-  kIdle,        // caught up, nothing in flight
-  kRunning,     // reads and sends
-  kDraining,    // something failed: sends nothing, waits until every record sent has its outcome
-  kParking,     // refused events are being recorded; nothing later goes before they are
-  kBackingOff,  // waits for next_try, or for the destination to come up, then sends again in order
-  kForking,     // nothing is in flight; a topic is given to a side lane
-  kPaused,      // route, destination or topic is paused: reads and sends nothing
-  kSolo,        // one suspected event is in flight, alone
-  kReleasing,   // sends nothing more, waits for what is in flight, saves progress
-  kGone,        // has left; the engine drops it
-};
-
-// At most 15 characters.
-const char* LaneStateName(LaneState state);
-
 class Lane final : public CheckedLane {
  public:
   // The lane itself steps `parked`; its side lanes only park there.

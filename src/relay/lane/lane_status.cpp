@@ -5,34 +5,6 @@
 
 namespace outbox::relay {
 
-const char* LaneStateName(LaneState state) {
-  switch (state) {
-    case LaneState::kStarting:
-      return "starting";
-    case LaneState::kIdle:
-      return "idle";
-    case LaneState::kRunning:
-      return "running";
-    case LaneState::kDraining:
-      return "draining";
-    case LaneState::kParking:
-      return "parking";
-    case LaneState::kBackingOff:
-      return "backing off";
-    case LaneState::kForking:
-      return "forking";
-    case LaneState::kPaused:
-      return "paused";
-    case LaneState::kSolo:
-      return "solo";
-    case LaneState::kReleasing:
-      return "releasing";
-    case LaneState::kGone:
-      return "gone";
-  }
-  return "gone";
-}
-
 bool Lane::MayClaim() const {
   if (reader_.stopped()) {
     return false;  // its successors will: until then nothing of the route may be claimed
@@ -116,7 +88,7 @@ void Lane::Fill(const TurnContext& turn, int64_t wall, LaneStatus* status) const
       (now == LaneState::kRunning && !breaker.probing(flow()) && pipeline.unresolved() > pipeline.outstanding()) ||
       (now == LaneState::kIdle && pump() != nullptr && pump()->waits(wall));
   const bool stopped = waits && !breaker.closed();
-  SetText(status->state, LaneStateName(stopped ? LaneState::kBackingOff : now));
+  status->state = stopped ? LaneState::kBackingOff : now;
   const Trouble& log_trouble = lane_.log_retry.trouble();
   const Trouble& save_trouble = acker_.retry().trouble();
   int64_t parked_try = 0;
