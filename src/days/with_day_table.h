@@ -2,8 +2,8 @@
 #pragma once
 
 #include "days/day_table_ddl.h"
-#include "pg/attempt.h"
 #include "pg/clock.h"
+#include "pg/try.h"
 
 namespace outbox::days {
 

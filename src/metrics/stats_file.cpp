@@ -94,7 +94,7 @@ void Write(Stream* to) {
     }
   }
   for (int i = 0; i < Figures()->max_destinations; i++) {
-    DestinationSlot* slot = &DestinationSlots()[i];
+    DestinationFigures* slot = &DestinationSlots()[i];
     if (slot->database.load() != InvalidOid) {
       to->Write(Part::kDestination);
       to->Write(slot->database.load());
@@ -159,9 +159,9 @@ bool Read(Stream* from) {
         break;
       }
       case Part::kDestination: {
-        static DestinationSlot left_out;
+        static DestinationFigures left_out;
         const bool fits = number < Figures()->max_destinations;
-        DestinationSlot* slot = fits ? &DestinationSlots()[number] : &left_out;
+        DestinationFigures* slot = fits ? &DestinationSlots()[number] : &left_out;
         const Oid database = from->Read<Oid>();
         slot->server = from->Read<Oid>();
         ReadAll(from, &slot->figures);

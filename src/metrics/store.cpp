@@ -34,7 +34,7 @@ Size SharedSize() {
   Size size = add_size(kHead, alignof(EmittedStripe));
   size = add_size(size, SizeOf<DatabaseFigures>(pg::settings.max_databases));
   size = add_size(size, SizeOf<RouteSlot>(pg::settings.max_series));
-  size = add_size(size, SizeOf<DestinationSlot>(pg::settings.max_destinations));
+  size = add_size(size, SizeOf<DestinationFigures>(pg::settings.max_destinations));
   size = add_size(size, SizeOf<WorkerFigures>(max_worker_processes));
   return add_size(size, SizeOf<PreparedEmit>(PreparedSlotCount()));
 }
@@ -147,14 +147,14 @@ RouteSlot* RouteSlots() {
   return reinterpret_cast<RouteSlot*>(FirstArray() + SizeOf<DatabaseFigures>(store->max_databases));
 }
 
-DestinationSlot* DestinationSlots() {
-  return reinterpret_cast<DestinationSlot*>(reinterpret_cast<char*>(RouteSlots()) +
-                                            SizeOf<RouteSlot>(store->max_routes));
+DestinationFigures* DestinationSlots() {
+  return reinterpret_cast<DestinationFigures*>(reinterpret_cast<char*>(RouteSlots()) +
+                                               SizeOf<RouteSlot>(store->max_routes));
 }
 
 WorkerFigures* WorkerSlots() {
   return reinterpret_cast<WorkerFigures*>(reinterpret_cast<char*>(DestinationSlots()) +
-                                          SizeOf<DestinationSlot>(store->max_destinations));
+                                          SizeOf<DestinationFigures>(store->max_destinations));
 }
 
 PreparedEmit* PreparedSlots() {
@@ -288,11 +288,11 @@ DestinationCounters* TakeDestination(Oid database, Oid server) {
   }
   LWLockAcquire(pg::Shared()->lock, LW_SHARED);
   LWLockAcquire(store->lock, LW_EXCLUSIVE);
-  DestinationSlot* found = nullptr;
-  DestinationSlot* unused = nullptr;
-  DestinationSlot* left = nullptr;  // by one that no worker uses
+  DestinationFigures* found = nullptr;
+  DestinationFigures* unused = nullptr;
+  DestinationFigures* left = nullptr;  // by one that no worker uses
   for (int i = 0; i < store->max_destinations && found == nullptr; i++) {
-    DestinationSlot* slot = &DestinationSlots()[i];
+    DestinationFigures* slot = &DestinationSlots()[i];
     const Oid owner = slot->database.load();
     if (owner == database && slot->server == server) {
       found = slot;
@@ -331,7 +331,7 @@ bool HasSlot(Oid database, int64_t route_id, Oid server) {
 
 bool HasSlot(Oid database, Oid server) {
   for (int i = 0; i < store->max_destinations; i++) {
-    const DestinationSlot& slot = DestinationSlots()[i];
+    const DestinationFigures& slot = DestinationSlots()[i];
     if (slot.database.load() == database && slot.server == server) {
       return true;
     }

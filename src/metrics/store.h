@@ -79,7 +79,7 @@ struct RouteSlot {
   RouteFigures figures;
 };
 
-struct DestinationSlot {
+struct DestinationFigures {
   std::atomic<Oid> database;  // InvalidOid: free
   Oid server;
   DestinationCounters figures;
@@ -120,7 +120,7 @@ struct Store {
 Store* Figures();
 DatabaseFigures* DatabaseSlots();
 RouteSlot* RouteSlots();
-DestinationSlot* DestinationSlots();
+DestinationFigures* DestinationSlots();
 WorkerFigures* WorkerSlots();
 // Of the worker with that incarnation; nullptr: it has not ended a turn yet. Needs the figures.
 const WorkerFigures* FindWorker(uint64 incarnation);

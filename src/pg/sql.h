@@ -1,9 +1,9 @@
 // All that is needed to run SQL [P], with short names for folders that do little else: `using namespace pg::sql`.
 #pragma once
 
-#include "pg/attempt.h"
 #include "pg/statement.h"
 #include "pg/statement_arguments.h"
+#include "pg/try.h"
 
 namespace outbox::pg::sql {
 

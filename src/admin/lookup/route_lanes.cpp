@@ -77,7 +77,8 @@ int64 Micros(TimestampTz time) {
   return TIMESTAMP_NOT_FINITE(time) ? time : time + kPgEpochMicros;
 }
 
-struct LaneRow {
+// As the query has it, before its texts are understood.
+struct RawLane {
   int64 route_id = 0;
   std::string route;
   std::string server;
@@ -93,7 +94,7 @@ struct LaneRow {
   bool restored = false;
 };
 
-void ReadLaneRow(const pg::ResultRow& row, LaneRow* lane) {
+void ReadRawLane(const pg::ResultRow& row, RawLane* lane) {
   const auto time = [&row](int column) {
     return row.nulls[column] ? std::optional<int64>() : Micros(DatumGetTimestampTz(row.values[column]));
   };
@@ -115,11 +116,11 @@ void ReadLaneRow(const pg::ResultRow& row, LaneRow* lane) {
   lane->restored = pg::ResultBool(row, 12);
 }
 
-std::vector<LaneRow> LoadLaneRows(const Cell& route) {
-  std::vector<LaneRow> rows;
+std::vector<RawLane> LoadRawLanes(const Cell& route) {
+  std::vector<RawLane> rows;
   RunPlanned(&select_lanes, {route}, [&rows] {
     for (uint64 row = 0; row < SPI_processed; row++) {
-      ReadLaneRow(pg::TakeRow(row), &rows.emplace_back());
+      ReadRawLane(pg::TakeRow(row), &rows.emplace_back());
     }
   });
   return rows;
@@ -253,7 +254,7 @@ std::vector<LaneRecord> ReadLanes(const Cell& route, Positions positions) {
     const int64 id = one.id;
     routes.emplace(id, std::move(one));
   }
-  for (const LaneRow& row : LoadLaneRows(route)) {
+  for (const RawLane& row : LoadRawLanes(route)) {
     auto of_route = routes.find(row.route_id);
     if (of_route == routes.end()) {
       continue;  // made since

@@ -251,8 +251,8 @@ void Doubt(const FormerFilters& former, const FoundEvent& event, const Delivery&
 }
 
 // The row for an event that was never parked on the route; AddWindows() adds what progress tells of it.
-Row LaneRow(const LaneRecord& lane, const FoundEvent& event, const Passage& passage, const OwnedLaneView* view,
-            const std::vector<Pause>& pauses) {
+Row RowOf(const LaneRecord& lane, const FoundEvent& event, const Passage& passage, const OwnedLaneView* view,
+          const std::vector<Pause>& pauses) {
   Row row(kColumns);
   row[kRoute] = lane.route;
   row[kLane] = std::to_string(lane.lane);
@@ -398,7 +398,7 @@ OUTBOX_FUNCTION(outbox_status) {
         int side = lane.SideOf(FactsOf(event));
         int number = side < 0 ? 0 : lane.sides[static_cast<size_t>(side)].side;
         const Passage passage = lane.PassageOf(FactsOf(event), event.id);
-        answer.push_back(LaneRow(lane, event, passage, FindLaneView(views, lane.route_id, lane.lane, number), pauses));
+        answer.push_back(RowOf(lane, event, passage, FindLaneView(views, lane.route_id, lane.lane, number), pauses));
         if (answer.back()[kState] == "delivered") {
           deliveries.push_back({answer.size() - 1, &lane, passage});
         }

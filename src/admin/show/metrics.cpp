@@ -294,7 +294,7 @@ void AddFigures(const Sources& from) {
     }
   }
   for (int i = 0; i < store->max_destinations; i++) {
-    const metrics::DestinationSlot& slot = metrics::DestinationSlots()[i];
+    const metrics::DestinationFigures& slot = metrics::DestinationSlots()[i];
     const Destination* destination = slot.database.load() == MyDatabaseId ? from.FindServer(slot.server) : nullptr;
     if (destination != nullptr) {
       AddDestinationFigures(destination->labels, slot.figures, samples);

@@ -45,12 +45,12 @@ inline Meaning MeaningOf(ErrorClass error_class) {
 }
 
 // What becomes of an event that was refused `attempts` times: it is retrying (due says when) or dead.
-struct Attempt {
+struct Consequence {
   ParkedState state = ParkedState::kDead;
   int64_t due = 0;  // Unix microseconds
 };
-inline Attempt NextAttempt(Verdict verdict, int attempts, const format::RetryPolicy& policy, int64_t wall,
-                           uint64_t random) {
+inline Consequence ConsequenceOf(Verdict verdict, int attempts, const format::RetryPolicy& policy, int64_t wall,
+                                 uint64_t random) {
   if (verdict == Verdict::kDead || (verdict == Verdict::kCharge && attempts >= policy.max_attempts)) {
     return {};
   }

@@ -113,8 +113,8 @@ Parking Parker::MakeParking(const Refusal& refusal, const Event& event, const Tu
   parking.order_key = OrderKey(parking.topic, event.aggregate_type, event.aggregate_id);
   parking.attempts = refusal.attempts();
   parking.error = refusal.error;
-  const Attempt next = NextAttempt(refusal.verdict, refusal.attempts(), lane_->spec().policy(),
-                                   turn.clock->WallMicros(), turn.clock->Random());
+  const Consequence next = ConsequenceOf(refusal.verdict, refusal.attempts(), lane_->spec().policy(),
+                                         turn.clock->WallMicros(), turn.clock->Random());
   parking.state = next.state;
   parking.due = next.due;
   return parking;

@@ -173,7 +173,7 @@ void Claim::Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const 
   settlement.error = error;
   settlement.attempts += verdict == Verdict::kLater ? 0 : 1;
   const int steps = verdict == Verdict::kLater ? kLaterSteps : settlement.attempts;
-  const Attempt next = NextAttempt(verdict, steps, policy_, turn.clock->WallMicros(), turn.clock->Random());
+  const Consequence next = ConsequenceOf(verdict, steps, policy_, turn.clock->WallMicros(), turn.clock->Random());
   settlement.due = next.due;
   Decide(&item, next.state == ParkedState::kDead ? ParkedOutcome::kDead : ParkedOutcome::kRetry);
 }

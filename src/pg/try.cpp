@@ -1,4 +1,4 @@
-#include "pg/attempt.h"
+#include "pg/try.h"
 
 #include "pg/log_line.h"
 
