@@ -17,12 +17,13 @@ constexpr size_t kMostRows = 1024;
 constexpr int kWaitingRead = 300;  // of a key; a run is shorter
 constexpr size_t kRowBytes = 256;  // beside the payload
 
-KeyPlace ReadPlace(uint64 row, int column) {
+// The first three columns.
+KeyPlace ReadPlace(uint64 row) {
   bool isnull = false;
   KeyPlace place;
-  place.created_at = ResultTime(row, column) + kPgEpochMicros;
-  memcpy(place.id.data(), DatumGetUUIDP(ResultDatum(row, column + 1, &isnull))->data, place.id.size());
-  place.replay = ResultInt64(row, column + 2);
+  place.created_at = ResultTime(row, 0) + kPgEpochMicros;
+  memcpy(place.id.data(), DatumGetUUIDP(ResultDatum(row, 1, &isnull))->data, place.id.size());
+  place.replay = ResultInt64(row, 2);
   return place;
 }
 
@@ -120,7 +121,7 @@ void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool ke
   work->rows.reserve(work->rows.size() + SPI_processed);
   for (uint64 i = 0; i < SPI_processed; i++) {
     DueRow& row = work->rows.emplace_back();
-    row.place = ReadPlace(i, 0);
+    row.place = ReadPlace(i);
     row.order_key = static_cast<uint64_t>(ResultInt64(i, 3));
     row.scheduled = ResultBool(i, 4);
     row.bytes = kRowBytes + static_cast<size_t>(ResultInt32(i, 5));
@@ -180,7 +181,7 @@ void ReadWaiting(const ParkedOwner& owner, Datum keys, Datum up_to, FrontColumns
   work->waiting.reserve(SPI_processed);
   for (uint64 i = 0; i < SPI_processed; i++) {
     WaitingRow& row = work->waiting.emplace_back();
-    row.place = ReadPlace(i, 0);
+    row.place = ReadPlace(i);
     row.blocked = ResultBool(i, 3);
     DueKey* key = KeyAt(i, 4, work);
     key->first = key->count == 0 ? i : key->first;
@@ -200,7 +201,7 @@ void ReadDead(const ParkedOwner& owner, Datum keys, DueWork* work) {
   for (uint64 i = 0; i < SPI_processed; i++) {
     DueKey* key = KeyAt(i, 3, work);
     key->dead = true;
-    key->first_dead = ReadPlace(i, 0);
+    key->first_dead = ReadPlace(i);
   }
 }
 

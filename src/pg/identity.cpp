@@ -102,11 +102,16 @@ char* HomeText() {
   return psprintf(INT64_FORMAT "/%u", static_cast<int64>(GetSystemIdentifier()), MyDatabaseId);
 }
 
-int64 SpiInt64(int row, int number, int64 fallback) {
+namespace {
+
+// Column `number` of the first row of SPI's last result; NULL is 0.
+int64 FirstInt64(int number) {
   bool null = true;
-  Datum value = SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, number, &null);
-  return null ? fallback : DatumGetInt64(value);
+  Datum value = SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, number, &null);
+  return null ? 0 : DatumGetInt64(value);
 }
+
+}  // namespace
 
 Installation FindInstallation() {
   Installation installation = {Presence::kAbsent, InvalidOid, ""};
@@ -121,7 +126,7 @@ Installation FindInstallation() {
   }
   char* version = SPI_getvalue(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1);
   strlcpy(installation.version, version != nullptr ? version : "", sizeof(installation.version));
-  installation.owner = static_cast<Oid>(SpiInt64(0, 2, InvalidOid));
+  installation.owner = static_cast<Oid>(FirstInt64(2));
   if (strcmp(installation.version, kVersion) != 0) {
     installation.presence = Presence::kOtherVersion;
     return installation;
@@ -135,8 +140,8 @@ Installation FindInstallation() {
         "AND database = $2 AND instance = $3) FROM outbox_internal.identity",
         3, types, values);
   });
-  int64 all = SpiInt64(0, 1, 0);
-  int64 ours = SpiInt64(0, 2, 0);
+  int64 all = FirstInt64(1);
+  int64 ours = FirstInt64(2);
   installation.presence = all == 0 ? Presence::kUnused : all == ours ? Presence::kHere : Presence::kForeign;
   return installation;
 }

@@ -36,7 +36,4 @@ char* HomeText();
 // connected. Plain.
 bool SubscribesToOutbox();
 
-// For SPI results: column `number` of row 0 (or `row`); NULL comes back as the default.
-int64 SpiInt64(int row, int number, int64 fallback);
-
 }  // namespace outbox::pg

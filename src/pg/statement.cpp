@@ -23,10 +23,10 @@ void CheckSpi(int result) {
   }
 }
 
-void RunStatement(Statement* statement, Datum* values, const char* nulls, long limit) {
+void RunStatement(Statement* statement, Datum* values, const char* nulls) {
   RequirePinnedSearchPath();
   Prepare(statement);
-  CheckSpi(SPI_execute_plan(statement->plan, values, nulls, false, limit));
+  CheckSpi(SPI_execute_plan(statement->plan, values, nulls, false, 0));
 }
 
 Datum ResultDatum(uint64 row, int column, bool* isnull) {

@@ -24,7 +24,7 @@ void CheckSpi(int result);
 // Of a worker: operators and built-in functions have no schema in it, because it runs only with a pinned search_path.
 // Raises an error if the result is not the expected one, or search_path is not pinned. Rows are in SPI_tuptable, their
 // number in SPI_processed. `nulls`: nullptr or one character per argument, 'n' for NULL.
-void RunStatement(Statement* statement, Datum* values, const char* nulls = nullptr, long limit = 0);
+void RunStatement(Statement* statement, Datum* values, const char* nulls = nullptr);
 
 // A column of a row of the last result (columns from 0).
 Datum ResultDatum(uint64 row, int column, bool* isnull);

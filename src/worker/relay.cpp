@@ -225,8 +225,7 @@ void Relay::ApplyLanes(const RelayConfig& config) {
     }
     const sink::SinkKind* kind = config.destinations.at(destination).kind;
     if (!(route->second == lane.route) || kind != lane.kind) {
-      std::string problem;
-      auto spec = log::CompileRoute(route->second, *kind, id.lane, &problem);
+      auto spec = log::CompileRoute(route->second, *kind, id.lane);
       if (spec == nullptr) {
         LetGo(id, &lane);
         continue;
@@ -310,9 +309,8 @@ bool Relay::Add(const LaneId& id) {
     return false;
   }
   relay::DestinationId destination = config_.destination_of.at(id.route_id);
-  std::string problem;
   const sink::SinkKind* kind = config_.destinations.at(destination).kind;
-  auto spec = log::CompileRoute(route->second, *kind, id.lane, &problem);
+  auto spec = log::CompileRoute(route->second, *kind, id.lane);
   if (spec == nullptr) {
     return false;
   }

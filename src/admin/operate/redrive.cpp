@@ -59,11 +59,12 @@ Selection ReadFilters(FunctionCallInfo fcinfo, TimestampTz started) {
   return selection;
 }
 
-int64 BatchArgument(FunctionCallInfo fcinfo, int number) {
-  int64 batch = PG_ARGISNULL(number) ? 0 : PG_GETARG_INT64(number);
+int64 BatchArgument(FunctionCallInfo fcinfo) {
+  constexpr int kNumber = 9;
+  const int64 batch = PG_ARGISNULL(kNumber) ? 0 : PG_GETARG_INT64(kNumber);
   if (batch < 1 || batch > kLargestBatch) {
     throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "batch must be between 1 and 100000",
-                    PG_ARGISNULL(number) ? "It is null." : "It is " + std::to_string(batch) + ".",
+                    PG_ARGISNULL(kNumber) ? "It is null." : "It is " + std::to_string(batch) + ".",
                     "It is the number of events between two commits."};
   }
   return batch;
@@ -199,7 +200,7 @@ Datum Run(FunctionCallInfo fcinfo, const char* procedure, Work work, Apply&& app
 OUTBOX_FUNCTION(outbox_redrive) {
   Work work{"redrive", "retry", "will be tried again", "has them tried again"};
   work.dry_run = BooleanArgument(fcinfo, 8, "dry_run");
-  work.batch = BatchArgument(fcinfo, 9);
+  work.batch = BatchArgument(fcinfo);
   work.per_second = RateArgument(fcinfo, 10);
   work.reason = CheckReason(TextArgument(fcinfo, 11), false);
   work.resolves = true;
@@ -217,7 +218,7 @@ OUTBOX_FUNCTION(outbox_redrive) {
 OUTBOX_FUNCTION(outbox_discard_dead_letters) {
   Work work{"discard", "discard", "discarded", "gives them up"};
   work.dry_run = BooleanArgument(fcinfo, 8, "dry_run");
-  work.batch = BatchArgument(fcinfo, 9);
+  work.batch = BatchArgument(fcinfo);
   work.reason = CheckReason(TextArgument(fcinfo, 10), !work.dry_run);
   return Run(fcinfo, "outbox.discard_dead_letters()", work, [&](std::vector<ParkedRow>* rows) {
     Remove(*rows, "discarded");

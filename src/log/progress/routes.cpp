@@ -162,6 +162,12 @@ void ListRoutes(std::vector<Route>* routes) {
 
 std::shared_ptr<const format::RouteSpec> CompileRoute(const Route& route, const sink::SinkKind& kind, int32_t lane,
                                                       std::string* problem) {
+  const auto refuse = [problem](const char* why) {
+    if (problem != nullptr) {
+      *problem = why;
+    }
+    return nullptr;
+  };
   format::RouteConfig config = route.config;
   config.kind = &kind;
   if (kind.form != nullptr) {
@@ -169,18 +175,16 @@ std::shared_ptr<const format::RouteSpec> CompileRoute(const Route& route, const 
   }
   config.options = route.options;
   if (config.format == nullptr) {
-    *problem = "there is no such format";
-    return nullptr;
+    return refuse("there is no such format");
   }
   config.lane = static_cast<uint32_t>(lane);
   if (config.lane >= config.lanes) {
-    *problem = "the lane is outside of the route's lanes";
-    return nullptr;
+    return refuse("the lane is outside of the route's lanes");
   }
   format::TemplateError error;
   auto spec = format::RouteSpec::Make(config, &error);
   if (spec == nullptr) {
-    *problem = error.message;
+    return refuse(error.message.c_str());
   }
   return spec;
 }

@@ -34,8 +34,9 @@ void ReadRoutes(std::vector<Route>* routes);
 // Selects and reads all routes, in a transaction of its own; throws pg::PgError.
 void ListRoutes(std::vector<Route>* routes);
 
-// The route as one of its lanes uses it; nullptr, and *problem filled, if the row was edited by hand into nonsense.
+// The route as one of its lanes uses it; nullptr, and *problem filled where it is given, if the row was edited by
+// hand into nonsense.
 std::shared_ptr<const format::RouteSpec> CompileRoute(const Route& route, const sink::SinkKind& kind, int32_t lane,
-                                                      std::string* problem);
+                                                      std::string* problem = nullptr);
 
 }  // namespace outbox::log

@@ -20,8 +20,8 @@ constexpr size_t kFirstBatch = 128;  // most windows are one or two rows: no roo
 constexpr unsigned kCacheLine = 64;     // bytes
 constexpr unsigned kPrefetched = 1024;  // bytes of a row; what follows the processor asks for by itself
 
-uint64 MakeLocation(size_t log_table, BlockNumber block, OffsetNumber offset) {
-  return static_cast<uint64>(log_table) << 48 | static_cast<uint64>(block) << 16 | offset;
+uint64 MakeLocation(BlockNumber block, OffsetNumber offset) {
+  return static_cast<uint64>(block) << 16 | offset;
 }
 BlockNumber BlockOf(uint64 location) {
   return static_cast<BlockNumber>(location >> 16);
@@ -58,7 +58,7 @@ class TablePass {
     room_ = kFirstBatch;
     for (uint32_t block : blocks) {
       for (int offset = 1; block < end && offset <= MaxHeapTuplesPerPage; offset++) {
-        Add(MakeLocation(0, block, static_cast<OffsetNumber>(offset)));
+        Add(MakeLocation(block, static_cast<OffsetNumber>(offset)));
       }
     }
     Flush();
@@ -98,7 +98,7 @@ class TablePass {
     while ((tid = index_getnext_tid(scan, ForwardScanDirection)) != nullptr) {
       bool isnull = false;
       uint64 xid = DatumGetUInt64(index_getattr(scan->xs_itup, 1, scan->xs_itupdesc, &isnull));
-      uint64 row = MakeLocation(0, ItemPointerGetBlockNumberNoCheck(tid), ItemPointerGetOffsetNumberNoCheck(tid));
+      uint64 row = MakeLocation(ItemPointerGetBlockNumberNoCheck(tid), ItemPointerGetOffsetNumberNoCheck(tid));
       if (state_->inside && xid == state_->xid && row <= state_->row) {
         continue;  // done in an earlier slice; entries of one xid come in the order of their rows
       }
@@ -123,7 +123,7 @@ class TablePass {
         return false;
       }
       for (int offset = 1; offset <= MaxHeapTuplesPerPage; offset++) {
-        Add(MakeLocation(0, static_cast<BlockNumber>(state_->row), static_cast<OffsetNumber>(offset)));
+        Add(MakeLocation(static_cast<BlockNumber>(state_->row), static_cast<OffsetNumber>(offset)));
       }
       *budget_ -= Min(*budget_, MaxHeapTuplesPerPage);
     }
