@@ -44,7 +44,7 @@ struct HeaderView {
 };
 
 struct Event {
-  int64_t created_at = 0;  // Unix microseconds; strictly increasing over the server
+  int64_t created_at = 0;  // Unix microseconds; strictly increasing over the database
   uint64_t xid = 0;        // top-level transaction id
   Uuid id{};
   std::string_view aggregate_type;  // never NULL

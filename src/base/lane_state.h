@@ -1,4 +1,4 @@
-// What a lane is doing [-]: src/relay/lane/README.md draws the state machine.
+// What a lane is doing [-]: src/relay/README.md draws the state machine.
 #pragma once
 
 #include <cstdint>

@@ -57,7 +57,7 @@ class RouteEvents {
 
  private:
   std::vector<LaneRecord> lanes_;  // by number
-  // created_at, sorted: it is unique over the server.
+  // created_at, sorted: it is unique over the database.
   std::vector<int64> parked_;
   std::vector<int64> given_up_;
 };
