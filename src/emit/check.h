@@ -24,9 +24,10 @@ inline constexpr int64 kMaxDelay = 10 * INT64CONST(366) * USECS_PER_DAY;  // ten
 // Refuses in a read-only transaction or on a standby (25006), and in parallel mode (25000).
 void CheckMayEmit();
 
-// Checks everything about one event except the JSON itself. Replaces headers that are JSON null or {} by nullptr, and
-// adds the trace context of outbox.traceparent to the others. `edited`: it is in the log, and a parked copy of it is
-// being changed for one route, so that what other routes know of its topic does not matter.
+// Checks everything about one event except the JSON itself. Replaces headers that are JSON null or {} by nullptr;
+// then adds the trace context that the caller has not given (emit/trace.h), also to an event without headers. `edited`:
+// it is in the log, and a parked copy of it is being changed for one route, so that what other routes know of its topic
+// does not matter.
 void CheckEvent(NewEvent* event, bool edited = false);
 
 // Refuses a type that no event can have: NULL (22004), empty (22023), too long (22001).

@@ -1,8 +1,8 @@
 // The one place where Postgres headers enter C++ [P]. Include it last, after the standard library's headers.
 //
-// It hides three differences: C linkage, macros that clash with C++ (printf family, StaticAssert), and what changed
-// between the supported major versions 15 to 19. Files that need a further server header include it inside an
-// `extern "C"` block of their own, after this file.
+// It hides three differences: C linkage, macros that clash with C++ (printf family), and names that
+// only some of the supported major versions 15 to 19 have; calls that differ are in pg/server_versions.h. Files that
+// need a further server header include it inside an `extern "C"` block of their own, after this file.
 #pragma once
 
 extern "C" {

@@ -1,4 +1,5 @@
-// Calls of the server that take other arguments in one of its versions [P]. scripts/check-versions keeps them here.
+// Calls of the server that take other arguments in one of its versions [P]. scripts/check-versions keeps them here, but
+// for what one file does for all anyway: it names that file (pg/held_lock, pg/planning, pg/rights).
 #pragma once
 
 #include "pg/prelude.h"

@@ -1,5 +1,6 @@
 // The live workers of this server [P]: slots in shared memory that the launcher takes, a worker moves into, and the
-// worker's exit frees. Plain code; every function takes the lock for a moment and none raises.
+// worker's exit frees. Plain code; every function takes the lock for a moment and none raises, but for
+// LiveIncarnations(), which allocates its result.
 //
 // A slot belongs to one incarnation, a random number. outbox_internal.lane.owner has that number: a lane whose owner is
 // not a live incarnation is free, with no lease and no clock.
