@@ -27,8 +27,8 @@ bool Empty(const char* stored) {
   return !VARATT_IS_EXTERNAL(value) && VARSIZE_ANY_EXHDR(value) == 0;
 }
 
-// Returns the page pinned, and pinned by no other process. Its own pin does not outlast a try: several that wait for the
-// same page would wait for one another.
+// Returns the page pinned, and pinned by no other process. Its own pin does not outlast a try: several that wait for
+// the same page would wait for one another.
 Buffer LockForBlanking(Relation relation, BlockNumber block) {
   uint32 wait_event = pg::WaitEventFor("OutboxForget");
   for (int waited = 0;; waited += 10) {
