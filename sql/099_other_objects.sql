@@ -69,6 +69,35 @@ CREATE TRIGGER "of a statement" BEFORE UPDATE ON outbox_internal.lane EXECUTE FU
 SELECT detail, hint FROM outbox.doctor() WHERE "check" = 'triggers';
 ROLLBACK;
 SELECT status, detail, hint FROM outbox.doctor() WHERE "check" = 'triggers';
+-- A foreign key of others onto a table of outbox would hold up who deletes and changes its rows: none is made, by whatever command.
+\x on
+SELECT * FROM refused('CREATE TABLE note (route_id bigint, created_at timestamptz, id uuid, replay bigint, FOREIGN KEY (route_id, created_at, id, replay) REFERENCES outbox_internal.parked)');
+\x off
+CREATE TABLE note (route text, id bigint, at timestamptz);
+CREATE TABLE notes (id bigint) PARTITION BY RANGE (id);
+CREATE TABLE notes_1 PARTITION OF notes FOR VALUES FROM (0) TO (1000);
+SELECT command, code, message FROM unnest(ARRAY[
+  'ALTER TABLE note ADD FOREIGN KEY (route) REFERENCES outbox.route (name)', 'ALTER TABLE note ADD CONSTRAINT c FOREIGN KEY (id) REFERENCES outbox.pause NOT VALID',
+  'ALTER TABLE note ADD COLUMN of_pause bigint REFERENCES outbox.pause ON DELETE CASCADE', 'ALTER TABLE notes ADD FOREIGN KEY (id) REFERENCES outbox.route',
+  'CREATE TABLE other (id bigint PRIMARY KEY, of bigint REFERENCES other)', 'ALTER TABLE note ADD PRIMARY KEY (id)', 'ALTER TABLE note ADD CHECK (id > 0)']) command, LATERAL refused(command);
+GRANT USAGE ON SCHEMA outbox TO regress_objects;
+GRANT REFERENCES ON outbox.route TO regress_objects;
+GRANT CREATE ON SCHEMA public TO regress_objects;
+SET ROLE regress_objects;
+SELECT code, message FROM refused('CREATE TABLE theirs (id bigint REFERENCES outbox.route)');
+RESET ROLE;
+REVOKE ALL ON SCHEMA outbox, public FROM regress_objects;
+REVOKE ALL ON outbox.route FROM regress_objects;
+-- One that is there all the same is told of, with what to type.
+SELECT status, detail, hint FROM outbox.doctor() WHERE "check" = 'foreign keys';
+BEGIN;
+SET LOCAL outbox.allow_loss = on;
+ALTER TABLE note ADD CONSTRAINT "to a route" FOREIGN KEY (route) REFERENCES outbox.route (name);
+ALTER TABLE notes ADD CONSTRAINT part FOREIGN KEY (id) REFERENCES outbox.route;
+SELECT status, detail, hint FROM outbox.doctor() WHERE "check" = 'foreign keys';
+SELECT action, detail FROM outbox.audit WHERE detail::text LIKE '%foreign key%' ORDER BY at;
+ROLLBACK;
+DROP TABLE note, notes;
 -- An owner of its own is told of, with what to type.
 BEGIN;
 ALTER FUNCTION outbox.version() OWNER TO regress_objects;

@@ -1,4 +1,5 @@
 // Module entry [P]: settings, shared memory, callbacks, launcher. No client library, no thread, nothing that owns.
+#include "admin/commands/foreign_keys.h"
 #include "admin/commands/loss_of_objects.h"
 #include "admin/commands/trigger_commands.h"
 #include "admin/commands/utility_hook.h"
@@ -26,6 +27,7 @@ void _PG_init(void) {
   outbox::admin::InstallUtilityHook();
   outbox::admin::InstallDropHook();
   outbox::admin::InstallTriggerHook();
+  outbox::admin::InstallForeignKeyHook();
   outbox::pg::InstallPlanningHooks();
   if (process_shared_preload_libraries_in_progress) {
     outbox::pg::InstallSharedMemoryHooks();

@@ -76,7 +76,7 @@ Findings LookAtAll() {
   }
   for (auto check : {CheckProcesses, CheckDayTables, CheckLog, CheckIndexes, CheckRoutes, CheckLoneEmits, CheckLanes,
                      CheckDestinations, CheckHolders, CheckParked, CheckReplays, CheckPauses, CheckAdoption,
-                     CheckGuards, CheckTriggers, CheckForeignRows, CheckInbox, CheckFigures}) {
+                     CheckGuards, CheckTriggers, CheckForeignKeys, CheckForeignRows, CheckInbox, CheckFigures}) {
     check(&findings);
   }
   return findings;

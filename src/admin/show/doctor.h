@@ -70,6 +70,7 @@ void CheckReplays(Findings* findings);
 void CheckAdoption(Findings* findings);
 void CheckGuards(Findings* findings);
 void CheckTriggers(Findings* findings);
+void CheckForeignKeys(Findings* findings);
 void CheckForeignRows(Findings* findings);
 void CheckPublications(Findings* findings);
 void CheckSubscriptions(Findings* findings);

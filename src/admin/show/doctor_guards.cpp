@@ -1,4 +1,5 @@
-// What outbox.doctor() says of triggers on the tables of outbox: its own, which guard, and those of others [P].
+// What outbox.doctor() says of triggers on the tables of outbox: its own, which guard, and those of others, and of
+// foreign keys onto them [P].
 #include "admin/operate/adoption.h"
 #include "admin/show/doctor.h"
 
@@ -54,6 +55,28 @@ void CheckTriggers(Findings* findings) {
   }
   if (rows.empty()) {
     findings->Ok("triggers", "Nobody has added a trigger to the tables of outbox.");
+  }
+}
+
+// None is let be made (foreign_keys.h), but one may have been there before.
+void CheckForeignKeys(Findings* findings) {
+  const std::vector<Row> rows = RunSql(
+      Access::kRead,
+      "WITH ours AS MATERIALIZED (SELECT d.objid AS id FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid "
+      "WHERE d.classid = 'pg_class'::regclass AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e' "
+      "AND e.extname = 'outbox') "
+      "SELECT quote_ident(k.conname), k.conrelid::regclass::text, k.confrelid::regclass::text FROM "
+      "pg_constraint k JOIN ours o ON o.id = k.confrelid WHERE k.contype = 'f' AND k.conparentid = 0 "
+      "AND k.conrelid NOT IN (SELECT id FROM ours) ORDER BY 2, 1 LIMIT 20");
+  for (const Row& row : rows) {
+    findings->Problem("foreign keys",
+                      "Foreign key " + row[0].value() + " of " + row[1].value() + " refers to " + row[2].value() +
+                          ": workers cannot delete or change a row that is referred to, and send again what they "
+                          "have sent.",
+                      "ALTER TABLE " + row[1].value() + " DROP CONSTRAINT " + row[0].value() + ";");
+  }
+  if (rows.empty()) {
+    findings->Ok("foreign keys", "No foreign key of others refers to the tables of outbox.");
   }
 }
 

@@ -1,0 +1,80 @@
+#include "admin/commands/foreign_keys.h"
+
+#include "admin/commands/own_relations.h"
+#include "admin/guard/loss.h"
+#include "pg/entry.h"
+#include "pg/settings.h"
+#include "pg/transaction.h"
+
+extern "C" {
+#include "access/genam.h"
+#include "access/table.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_constraint.h"
+#include "miscadmin.h"
+#include "utils/fmgroids.h"
+#include "utils/snapmgr.h"
+}
+
+namespace outbox::admin {
+
+namespace {
+
+using pg::Guard;
+using pg::UserError;
+
+object_access_hook_type previous_hook = nullptr;
+
+// What the constraint, made just now, refers to; InvalidOid: it is no foreign key, or a partition's part of one. Plain.
+Oid TableReferredTo(Oid constraint) {
+  Relation constraints = table_open(ConstraintRelationId, AccessShareLock);
+  ScanKeyData key;
+  ScanKeyInit(&key, Anum_pg_constraint_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(constraint));
+  SysScanDesc scan = systable_beginscan(constraints, ConstraintOidIndexId, true, SnapshotSelf, 1, &key);
+  HeapTuple tuple = systable_getnext(scan);
+  Oid table = InvalidOid;
+  if (HeapTupleIsValid(tuple)) {
+    const auto* form = reinterpret_cast<Form_pg_constraint>(GETSTRUCT(tuple));
+    const bool whole = form->contype == CONSTRAINT_FOREIGN && !OidIsValid(form->conparentid);
+    table = whole ? form->confrelid : InvalidOid;
+  }
+  systable_endscan(scan);
+  table_close(constraints, AccessShareLock);
+  return table;
+}
+
+void JudgeConstraint(Oid constraint) {
+  const Oid table = Guard([constraint] { return TableReferredTo(constraint); });
+  if (!Guard([table] { return IsOwnTable(table) && !pg::InOwnStatement(); })) {
+    return;
+  }
+  if (pg::settings.allow_loss) {
+    NoteLoss("create a foreign key onto " + NameOf(table), "");
+    return;
+  }
+  throw UserError{
+      ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot create a foreign key onto " + NameOf(table),
+      "Background workers delete and change its rows: one that something else refers to would hold them up, "
+      "and what they have sent would be sent again.",
+      "Keep the value without a foreign key, an event's id for example: outbox.status() knows it. To do it "
+      "all the same, and answer for it: SET outbox.allow_loss = on."};
+}
+
+// Whatever command makes it. Plain: the next hook may raise.
+void OnAccess(ObjectAccessType access, Oid catalog, Oid object, int column, void* argument) {
+  if (previous_hook != nullptr) {
+    previous_hook(access, catalog, object, column, argument);
+  }
+  if (access == OAT_POST_CREATE && catalog == ConstraintRelationId && IsUnderPostmaster && !IsBinaryUpgrade) {
+    pg::Entry(&JudgeConstraint, object);
+  }
+}
+
+}  // namespace
+
+void InstallForeignKeyHook() {
+  previous_hook = object_access_hook;
+  object_access_hook = OnAccess;
+}
+
+}  // namespace outbox::admin
