@@ -1,6 +1,6 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Row changes as events without code:
---   CREATE TRIGGER orders_events AFTER INSERT OR UPDATE OR DELETE ON orders
+--   CREATE TRIGGER "00_events" AFTER INSERT OR UPDATE OR DELETE ON orders
 --     FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('order', 'id');
 -- Arguments: aggregate type, key column, prefix of the event type (default: the aggregate type), columns to leave out.
 -- Events are <prefix>.created, .updated and .deleted. The payload is the row as JSON: the new one, or the old one for

@@ -60,7 +60,7 @@ cat <<EOF
   watch events:  $TRY_CONSUMER
   emit one:      SELECT outbox.emit('order', 7, 'order.paid', '{"by": "card"}');
   look:          SELECT * FROM outbox.lag;   SELECT * FROM outbox.worker;
-  a trigger:     CREATE TRIGGER orders_outbox AFTER INSERT OR UPDATE OR DELETE ON orders
+  a trigger:     CREATE TRIGGER "00_events" AFTER INSERT OR UPDATE OR DELETE ON orders
                    FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('order', 'id');
   read on:       README.md, docs/tutorial.md, docs/how-it-works.md
   server log:    $DIR/postgres/server.log

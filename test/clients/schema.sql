@@ -6,7 +6,7 @@ CREATE TABLE orders (
   customer text NOT NULL REFERENCES customer DEFERRABLE INITIALLY DEFERRED
 );
 CREATE TABLE shipment (id bigserial PRIMARY KEY, state text NOT NULL);
-CREATE TRIGGER shipment_events AFTER INSERT OR UPDATE OR DELETE ON shipment
+CREATE TRIGGER "00_events" AFTER INSERT OR UPDATE OR DELETE ON shipment
   FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('shipment', 'id');
 INSERT INTO customer VALUES ('Zoë "Z" O''Neil');
 
