@@ -16,7 +16,7 @@ sql(qq{CREATE SERVER k FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("bootstrap.ser
 
 my $limit = 40_000;
 $kafka->create_topic('old', 2, "message.timestamp.before.max.ms=$limit");
-sql(q{SELECT outbox.create_route('old', server => 'k', topic => 'old')});
+sql(q{SELECT outbox.create_route('old', server => 'k', topic => 'old', aggregate_types => '{t}')});
 sql(q{SELECT outbox.emit_text('t', 'first', 'e', 'first')});
 ok(wait_idle($node), 'an event of just now arrives');
 sql(q{SELECT outbox.pause('old', reason => 'a deployment')});
@@ -28,6 +28,18 @@ ok(wait_idle($node), 'the others go on');
 is(sql(q{SELECT count(*), min(state), max(state), min(error_class), max(error_class), min(error_code) FROM outbox.parked_event}), '20|dead|dead|message|message|INVALID_TIMESTAMP', 'they are dead letters');
 like(sql('SELECT min(error_message) FROM outbox.parked_event'), qr/message\.timestamp\.before\.max\.ms/, 'it says for what');
 is($kafka->count('old'), 22, 'all others have arrived, each once');
+
+# A topic that puts the broker's time into each record looks at no age, whatever the setting says: also once the settings
+# are known, for the sake of another record.
+$kafka->create_topic('any', 2, 'message.timestamp.type=LogAppendTime', 'message.timestamp.before.max.ms=5000', 'max.message.bytes=100000');
+sql(q{SELECT outbox.create_route('any', server => 'k', topic => 'any', aggregate_types => '{any}')});
+sql(q{SELECT outbox.pause('any', reason => 'a deployment')});
+sql(q{SELECT outbox.emit_text('any', 'big', 'e', repeat('x', 300000)); SELECT outbox.emit_text('any', k::text, 'e', 'old ' || k) FROM generate_series(1, 20) k});
+ok(wait_for_value($node, "SELECT max(created_at) < now() - interval '8 s' FROM outbox_internal.log", 't', 120), 'events that are older than that');
+sql(q{SELECT outbox.resume('any')});
+ok(wait_idle($node), 'they go, and one that is too large does not');
+is(sql(q{SELECT string_agg(DISTINCT error_code || ' ' || aggregate_id, ',') FROM outbox.dead_letter WHERE route = 'any'}), 'MSG_SIZE_TOO_LARGE big', 'which is the only dead letter');
+is($kafka->count('any'), 20, 'all others have arrived, each once');
 
 no_server_crashed($node);
 $node->stop;

@@ -109,7 +109,8 @@ void TopicLimits::Answered(rd_kafka_event_t* event, int64_t now) {
       rd_kafka_ConfigResource_error(resources[0]) != RD_KAFKA_RESP_ERR_NO_ERROR) {
     return;
   }
-  most_age_ms_ = std::numeric_limits<int64_t>::max();
+  most_age_ms_ = kAnyAge;
+  bool takes_any_age = false;
   const rd_kafka_ConfigEntry_t** entries = rd_kafka_ConfigResource_configs(resources[0], &count);
   for (size_t i = 0; i < count; ++i) {
     const char* value = rd_kafka_ConfigEntry_value(entries[i]);
@@ -120,12 +121,16 @@ void TopicLimits::Answered(rd_kafka_event_t* event, int64_t now) {
     if (name == "message.timestamp.before.max.ms" || name == "message.timestamp.difference.max.ms") {
       // Brokers since 3.6 have both, the second for topics that were made before.
       most_age_ms_ = std::min<int64_t>(most_age_ms_, std::strtoll(value, nullptr, 10));
+    } else if (name == "message.timestamp.type") {
+      // The broker puts its own time into each record, and looks at no other.
+      takes_any_age = std::string_view(value) == "LogAppendTime";
     } else if (name == "max.message.bytes") {
       max_bytes_ = std::strtoull(value, nullptr, 10);
     } else if (name == "cleanup.policy") {
       compacted_ = std::string_view(value).find("compact") != std::string_view::npos;
     }
   }
+  most_age_ms_ = takes_any_age ? kAnyAge : most_age_ms_;
   until_ = now + kFreshMicros;
 }
 

@@ -5,7 +5,8 @@
 // and the next are refused by the sink: max.message.bytes, and cleanup.policy (a compacted topic takes no record
 // without a key). Without the right to ask (DescribeConfigs) the topic is careful (care.h).
 //
-// message.timestamp.before.max.ms is one more, of which nothing but time comes: an event that is too old gets older.
+// message.timestamp.before.max.ms is one more, of which nothing but time comes: an event that is too old gets older. A
+// topic with message.timestamp.type=LogAppendTime takes events of any age, whatever that says.
 //
 // Only as fresh as the last answer; survives producers. Times are monotonic microseconds. limits.cpp has KafkaSink's
 // part, too.
@@ -51,6 +52,7 @@ class TopicLimits {
   void ProducerEnded();  // it will not be answered: the next producer is to ask at once
 
  private:
+  static constexpr int64_t kAnyAge = std::numeric_limits<int64_t>::max();
   enum class Question : uint8_t {
     kNone,
     kWanted,  // a record was refused for what they say
@@ -62,8 +64,7 @@ class TopicLimits {
   int64_t until_ = 0;       // the answer counts until then; 0: none
   uint64_t max_bytes_ = 0;  // max.message.bytes
   bool compacted_ = false;  // takes no record without a key
-  // message.timestamp.before.max.ms
-  int64_t most_age_ms_ = std::numeric_limits<int64_t>::max();
+  int64_t most_age_ms_ = kAnyAge;  // message.timestamp.before.max.ms
   // An event of just now was refused for its time: until then the refusal of an older one says nothing.
   int64_t clock_until_ms_ = 0;
   int64_t used_at_ = 0;  // something was refused by them
