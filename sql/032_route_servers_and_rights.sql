@@ -32,12 +32,23 @@ SELECT undelivered, held_by ~ 'regress one" \(3 events since [^;]*; there is no 
 SELECT s.route, s.state, s.topic, s.error_code FROM outbox_internal.log l, outbox.status(l.id) s WHERE l.aggregate_type = 'regress_gone' AND l.aggregate_id = '1';
 SELECT outbox.drop_route('regress one') AS unsent;
 SELECT route, detail - 'from' AS detail FROM outbox.audit WHERE action = 'drop_route' ORDER BY at DESC LIMIT 1;
--- what is wrong with its own row may be such that nobody can tell what it wants
+-- what it wants is known whatever is wrong with its own row, too
 UPDATE outbox.route SET topic = '{nothing' WHERE name = 'regress two';
-SELECT route, pending, delay, error_code, error_message FROM outbox.lag WHERE route LIKE 'regress%';
-SELECT undelivered, held_by FROM outbox.day WHERE held_by IS NOT NULL;
+SELECT route, pending, delay IS NOT NULL AS waits, error_code, error_message FROM outbox.lag WHERE route LIKE 'regress%';
+SELECT undelivered, held_by ~ 'regress two" \(3 events since [^;]*; there is no server' AS told FROM outbox.day WHERE held_by IS NOT NULL;
 SELECT outbox.drop_route('regress two') AS unsent;
 SELECT route, detail - 'from' AS detail FROM outbox.audit WHERE action = 'drop_route' ORDER BY at DESC LIMIT 1;
+ROLLBACK;
+-- templates that nobody can read: a hint that mends it, and what waits is shown
+BEGIN;
+SELECT count(outbox.resume(name)) FROM outbox.route WHERE name LIKE 'regress%';
+UPDATE outbox.route SET key = '{nonsense}' WHERE name = 'regress one';
+UPDATE outbox.route SET topic = '{nothing' WHERE name = 'regress two';
+SELECT detail, hint FROM outbox.doctor() WHERE "check" = 'route';
+SELECT route, pending, error_code, error_message FROM outbox.lag WHERE route LIKE 'regress%';
+SELECT s.route, s.state, s.topic, s.error_code FROM outbox_internal.log l, outbox.status(l.id) s WHERE l.aggregate_type = 'regress_gone' AND l.aggregate_id = '1';
+SELECT outbox.alter_route('regress one', key => '{aggregate_id}'), outbox.alter_route('regress two', topic => 'mended');
+SELECT s.route, s.state, s.topic, s.error_code FROM outbox_internal.log l, outbox.status(l.id) s WHERE l.aggregate_type = 'regress_gone' AND l.aggregate_id = '1';
 ROLLBACK;
 -- what is erased of a person waits for no server
 BEGIN;

@@ -47,10 +47,12 @@ uint32_t LaneOf(std::string_view aggregate_id, const Uuid& id, uint32_t lanes) {
 std::shared_ptr<const RouteSpec> RouteSpec::Make(const RouteConfig& config, TemplateError* error) {
   std::optional<Template> topic = Template::ParseTopic(config.topic, *config.kind->topic_template, error);
   if (!topic) {
+    error->message = "invalid topic template: " + error->message;
     return nullptr;
   }
   std::optional<Template> key = Template::ParseKey(config.key, error);
   if (!key) {
+    error->message = "invalid key template: " + error->message;
     return nullptr;
   }
   if (!CheckOptions(config, error)) {

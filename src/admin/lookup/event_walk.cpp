@@ -117,9 +117,7 @@ RouteEvents::RouteEvents(const std::string& route, Positions positions, Must mus
     (void)RouteId(route);  // it may have been dropped in between
   }
   if (lanes.empty() || lanes[0].spec == nullptr || (must == Must::kWork && !lanes[0].works())) {
-    throw pg::UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "route \"" + route + "\" cannot work",
-                        lanes.empty() ? "It has no lanes." : "Because " + lanes[0].trouble + ".",
-                        "outbox.doctor() tells what to do."};
+    throw CannotWork(route, lanes.empty() ? "It has no lanes." : "Because " + lanes[0].trouble + ".");
   }
   lanes_.resize(lanes[0].spec->lanes());
   for (LaneRecord& lane : lanes) {

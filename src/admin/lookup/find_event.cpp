@@ -91,7 +91,10 @@ bool Takes(const LaneRecord& lane, const FoundEvent& event) {
          lane.spec->Wants(event.aggregate_type, aggregate_id, event.event_type, event.id);
 }
 
-std::string TopicOf(const LaneRecord& lane, const FoundEvent& found) {
+Cell TopicOf(const LaneRecord& lane, const FoundEvent& found) {
+  if (!lane.knows_topic) {
+    return found.topic ? Cell(FromUtf8(*found.topic)) : Cell();
+  }
   Event event;
   event.created_at = found.created_at;
   event.id = found.id;

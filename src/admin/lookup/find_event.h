@@ -41,7 +41,7 @@ EventFacts FactsOf(const FoundEvent& event);
 // Whether the lane takes the event.
 bool Takes(const LaneRecord& lane, const FoundEvent& event);
 
-// The topic it goes to there, in the server's encoding.
-std::string TopicOf(const LaneRecord& lane, const FoundEvent& event);
+// The topic it goes to there, in the server's encoding; NULL where the route's template cannot be read.
+Cell TopicOf(const LaneRecord& lane, const FoundEvent& event);
 
 }  // namespace outbox::admin

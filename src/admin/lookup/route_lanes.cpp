@@ -201,12 +201,19 @@ std::vector<log::Route> LoadRoutes() {
 using Destinations = std::map<std::string, std::optional<Destination>>;
 
 // What the route wants, whatever its destination is and its records are like: so much waits for it, also while it
-// cannot work.
-std::shared_ptr<const format::RouteSpec> CompileFilter(log::Route route, int32_t lane) {
-  route.config.format = format::RouteConfig().format;
+// cannot work. Its topic template stays if it can be read.
+void CompileFilter(log::Route route, LaneRecord* lane) {
+  const format::RouteConfig usual;
+  route.config.format = usual.format;
+  route.config.key = usual.key;
   route.options.clear();
   std::string problem;
-  return log::CompileRoute(route, sink::kUnknownKind, lane, &problem);
+  lane->spec = log::CompileRoute(route, sink::kUnknownKind, lane->lane, &problem);
+  if (lane->spec == nullptr) {
+    lane->knows_topic = false;
+    route.config.topic = usual.topic;
+    lane->spec = log::CompileRoute(route, sink::kUnknownKind, lane->lane, &problem);
+  }
 }
 
 void Compile(const log::Route& route, Destinations* destinations, LaneRecord* lane) {
@@ -217,12 +224,13 @@ void Compile(const log::Route& route, Destinations* destinations, LaneRecord* la
   }
   if (known->second) {
     lane->spec = log::CompileRoute(route, *known->second->kind, lane->lane, &problem);
+    lane->edited = lane->spec == nullptr;
   } else {
     problem = "there is no server \"" + Utf8(lane->server) + "\" of a foreign-data wrapper of outbox";
   }
   if (lane->spec == nullptr) {
     lane->trouble = FromUtf8(problem);
-    lane->spec = CompileFilter(route, lane->lane);
+    CompileFilter(route, lane);
   }
 }
 
@@ -374,6 +382,11 @@ bool LaneRecord::PassedBy(const EventFacts& event, int side) const {
 
 bool LaneRecord::BeforeStart(uint64 xid, int64 created_at) const {
   return created_at < start_time && start_snapshot.Visible(xid);
+}
+
+pg::UserError CannotWork(const std::string& route, const std::string& why) {
+  return {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "route \"" + route + "\" cannot work", why,
+          "outbox.doctor() tells what to do."};
 }
 
 Snapshot ParseSnapshot(const std::string& text) {

@@ -86,7 +86,9 @@ struct LaneRecord {
   // In UTF-8, like the lanes' own. Of a route that cannot work it says what the route wants, and nothing of records;
   // nullptr: not even that, the route was edited by hand.
   std::shared_ptr<const format::RouteSpec> spec;
-  std::string trouble;  // why the route cannot work: its server is gone, or it was edited by hand; empty: it can
+  bool knows_topic = true;  // false: the topic template cannot be read; spec has another one in its place
+  std::string trouble;      // why the route cannot work: its server is gone, or it was edited by hand; empty: it can
+  bool edited = false;      // it is the latter
 
   std::vector<SideRecord> sides;
   std::shared_ptr<format::TopicOf> topic_of;  // nullptr: no topic has left the lane
@@ -122,6 +124,9 @@ std::vector<LaneRecord> LoadLanes(const Cell& route, Access access = Access::kRe
 
 // One group for each route, in the order given (lanes of a route come together).
 std::vector<std::vector<LaneRecord>> ByRoute(std::vector<LaneRecord> lanes);
+
+// What is thrown where a route is needed that works; `why`: a sentence.
+pg::UserError CannotWork(const std::string& route, const std::string& why);
 
 // `text` from the server in pg_snapshot's form. Throws UserError (XX001) on anything else.
 Snapshot ParseSnapshot(const std::string& text);

@@ -68,7 +68,9 @@ void CheckRoutes(Findings* findings) {
     if (!lane.works()) {
       findings->Problem(
           "route", "Route \"" + lane.route + "\": " + lane.trouble + ".",
-          std::string("Use alter_route(..., server => ...), or make the server again.") +
+          std::string(lane.edited ? "Somebody has edited outbox.route. alter_route() mends it: give it a right topic, "
+                                    "key, format or options."
+                                  : "Use alter_route(..., server => ...), or make the server again.") +
               (copy ? " That comes before outbox.adopt(), which takes over no route that cannot work." : ""));
     } else if (missing != nullptr) {
       findings->Problem(

@@ -269,7 +269,7 @@ Row RowOf(const LaneRecord& lane, const FoundEvent& event, const Passage& passag
                    "; outbox.replay() sends it";
   } else if (row[kState] == "pending") {
     const Pause* pause =
-        FindEventPause(pauses, lane.route_id, lane.server, row[kTopic].value(), FromUtf8(event.aggregate_type),
+        FindEventPause(pauses, lane.route_id, lane.server, row[kTopic].value_or(""), FromUtf8(event.aggregate_type),
                        event.aggregate_id ? Cell(FromUtf8(*event.aggregate_id)) : Cell());
     if (pause != nullptr) {
       row[kState] = "paused";

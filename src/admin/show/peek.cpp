@@ -92,7 +92,7 @@ OUTBOX_FUNCTION(outbox_peek) {
   pg::Guard([&] { outbox::log::ReadActiveSnapshot(&now); });
   for (const LaneRecord& lane : lanes) {
     if (!lane.works()) {
-      throw pg::UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, lane.trouble, "", ""};
+      throw CannotWork(*route, "Because " + lane.trouble + ".");
     }
   }
   NextEvents next(lanes, now, PG_ARGISNULL(1) ? SIZE_MAX : kMostRows);
