@@ -58,6 +58,32 @@ TABLE outbox_internal.emit_key;
 RESET ROLE;
 ROLLBACK;
 
+-- A table that does not keep what is written to it is refused, as one of the log is.
+BEGIN;
+SET LOCAL outbox.allow_loss = on;
+SET LOCAL client_min_messages = error;
+CREATE FUNCTION of_keys(change text) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE t regclass;
+BEGIN
+  FOR t IN SELECT inhrelid FROM pg_inherits WHERE inhparent = 'outbox_internal.emit_key'::regclass UNION ALL SELECT 'outbox_internal.emit_key_spare'::regclass LOOP
+    EXECUTE format('ALTER TABLE %s %s', t, change);
+  END LOOP;
+END $$;
+CREATE FUNCTION keys_refused(change text) RETURNS TABLE (message text, detail text, hint text) LANGUAGE plpgsql AS $$
+BEGIN
+  BEGIN
+    PERFORM of_keys(change);
+    PERFORM outbox.emit('order', 42, 'order.paid', '{}', dedupe_key => 'refused');
+    message := 'not refused';
+  EXCEPTION WHEN object_not_in_prerequisite_state THEN
+    GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+    message := regexp_replace(message, 'emit_key_\w+', 'emit_key_...');
+  END;
+  RETURN NEXT;
+END $$;
+SELECT change, r.* FROM unnest('{SET UNLOGGED,ADD CONSTRAINT extra CHECK (true),ADD CONSTRAINT extra EXCLUDE USING btree (at WITH =)}'::text[]) change, keys_refused(change) r;
+ROLLBACK;
+
 -- schema_version and dataschema are headers, by whatever way they came.
 BEGIN;
 INSERT INTO outbox.event (aggregate_type, event_type, payload, schema_version, dataschema, headers) VALUES

@@ -2,15 +2,13 @@
 
 #include "base/fault_point.h"
 #include "days/day_table_ddl.h"
+#include "days/table_check.h"
 #include "pg/held_lock.h"
 #include "pg/server_versions.h"
 #include "pg/transaction_end.h"
 
 extern "C" {
 #include "catalog/namespace.h"
-#include "catalog/partition.h"
-#include "catalog/pg_am.h"
-#include "catalog/pg_class.h"
 #include "utils/inval.h"
 #include "utils/rel.h"
 }
@@ -36,61 +34,15 @@ void OnRelcacheInvalidation(Datum, Oid relation) {
   }
 }
 
-struct ColumnRule {
-  const char* name;
-  Oid type;
-};
-
-constexpr ColumnRule kRules[kLogColumns] = {
-    {"created_at", TIMESTAMPTZOID},
-    {"id", UUIDOID},
-    {"xid", XID8OID},
-    {"aggregate_type", TEXTOID},
-    {"aggregate_id", TEXTOID},
-    {"event_type", TEXTOID},
-    {"payload", BYTEAOID},
-    {"content_type", TEXTOID},
-    {"headers", JSONBOID},
-    {"topic", TEXTOID},
-    {"deliver_at", TIMESTAMPTZOID},
-};
-
-[[noreturn]] void Refuse(Relation table, const char* detail) {
-  ereport(ERROR,
-          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-           errmsg("day table \"%s\" cannot take events", RelationGetRelationName(table)), errdetail("%s", detail),
-           errhint("Day tables belong to the extension, whose owner undoes what was changed on this one.")));
-  pg_unreachable();
-}
-
 // Emit writes rows by itself, without executor and constraint checks: it must know exactly what it writes to.
 void CheckDayTable(Relation table, bool spare) {
-  TupleDesc desc = RelationGetDescr(table);
-  if (table->rd_rel->relkind != RELKIND_RELATION || table->rd_rel->relam != HEAP_TABLE_AM_OID) {
-    Refuse(table, "It is not a heap table.");
-  }
-  if (table->rd_rel->relpersistence != RELPERSISTENCE_PERMANENT) {
-    Refuse(table, "It is not a permanent table, so its events would not survive a crash.");
-  }
-  for (int i = 0; i < kLogColumns; i++) {
-    if (i >= desc->natts) {
-      Refuse(table, psprintf("Column \"%s\" is missing.", kRules[i].name));
-    }
-    Form_pg_attribute column = TupleDescAttr(desc, i);
-    if (column->attisdropped || column->atttypid != kRules[i].type || column->attgenerated != '\0' ||
-        strcmp(NameStr(column->attname), kRules[i].name) != 0) {
-      Refuse(table,
-             psprintf("Column %d is not \"%s\" of type %s.", i + 1, kRules[i].name, format_type_be(kRules[i].type)));
-    }
-  }
-  if (desc->constr != nullptr && desc->constr->num_check > 0) {
-    Refuse(table, psprintf("It has an unexpected check constraint \"%s\".", desc->constr->check[0].ccname));
-  }
-  if (RelationGetFKeyList(table) != NIL) {
-    Refuse(table, "It has an unexpected foreign key.");
-  }
-  if (!spare && get_partition_parent(RelationGetRelid(table), true) != DayTableParent(DayTableKind::kLog)) {
-    Refuse(table, "It is not a partition of outbox_internal.log.");
+  const char* wrong =
+      WrongForWriting(table, kLogRules, kLogColumns, spare ? InvalidOid : DayTableParent(DayTableKind::kLog));
+  if (wrong != nullptr) {
+    ereport(ERROR,
+            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+             errmsg("day table \"%s\" cannot take events", RelationGetRelationName(table)), errdetail("%s", wrong),
+             errhint("Day tables belong to the extension, whose owner undoes what was changed on this one.")));
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "days/table_check.h"
+
 extern "C" {
 #include "access/relscan.h"
 #include "catalog/pg_am.h"
@@ -14,22 +16,12 @@ namespace outbox::days {
 
 namespace {
 
-constexpr Oid kColumnTypes[kLogColumns] = {TIMESTAMPTZOID, UUIDOID, XID8OID,  TEXTOID, TEXTOID,       TEXTOID,
-                                           BYTEAOID,       TEXTOID, JSONBOID, TEXTOID, TIMESTAMPTZOID};
-
 void CheckColumns(Relation heap) {
-  TupleDesc columns = RelationGetDescr(heap);
-  bool good = columns->natts >= kLogColumns && heap->rd_rel->relkind == RELKIND_RELATION &&
-              heap->rd_tableam == GetHeapamTableAmRoutine();
-  for (int i = 0; good && i < kLogColumns; i++) {
-    Form_pg_attribute column = TupleDescAttr(columns, i);
-    good = !column->attisdropped && column->atttypid == kColumnTypes[i];
-  }
-  if (!good) {
+  const char* wrong = WrongForReading(heap, kLogRules, kLogColumns);
+  if (wrong != nullptr) {
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("table \"%s\" is not a day table of outbox_internal.log", RelationGetRelationName(heap)),
-                    errdetail("Its columns, or the way it is stored, are not those of the log."),
-                    errhint("Detach it from outbox_internal.log, or undo what was altered.")));
+                    errdetail("%s", wrong), errhint("Detach it from outbox_internal.log, or undo what was altered.")));
   }
 }
 

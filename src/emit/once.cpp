@@ -3,6 +3,7 @@
 #include "base/fault_point.h"
 #include "days/day_table.h"
 #include "days/day_table_ddl.h"
+#include "days/table_check.h"
 #include "emit/check.h"
 #include "metrics/emitted.h"
 #include "pg/encoding.h"
@@ -33,10 +34,7 @@ namespace {
 
 enum KeyColumn : int { kAt, kDigest, kId, kKeyColumns };
 
-constexpr struct {
-  const char* name;
-  Oid type;
-} kRules[kKeyColumns] = {{"at", TIMESTAMPTZOID}, {"digest", BYTEAOID}, {"id", UUIDOID}};
+constexpr days::ColumnRule kRules[kKeyColumns] = {{"at", TIMESTAMPTZOID}, {"digest", BYTEAOID}, {"id", UUIDOID}};
 
 [[noreturn]] void Refuse(Relation table, const char* detail) {
   ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -47,18 +45,10 @@ constexpr struct {
   pg_unreachable();
 }
 
-// Rows are written without the executor.
-void CheckTable(Relation table) {
-  TupleDesc desc = RelationGetDescr(table);
-  if (table->rd_rel->relkind != RELKIND_RELATION || table->rd_rel->relam != HEAP_TABLE_AM_OID) {
-    Refuse(table, "It is not a heap table.");
-  }
-  for (int i = 0; i < kKeyColumns; i++) {
-    if (i >= desc->natts || TupleDescAttr(desc, i)->attisdropped ||
-        TupleDescAttr(desc, i)->atttypid != kRules[i].type) {
-      Refuse(table,
-             psprintf("Column %d is not \"%s\" of type %s.", i + 1, kRules[i].name, format_type_be(kRules[i].type)));
-    }
+// `wrong`: nullptr: nothing is.
+void Require(Relation table, const char* wrong) {
+  if (wrong != nullptr) {
+    Refuse(table, wrong);
   }
 }
 
@@ -93,10 +83,12 @@ Relation OpenParent() {
 
 // The table of the day, or the spare one: nothing has to be made, and nobody is waited for who makes it. The lock stays
 // until the transaction ends, so that no table goes that has an uncommitted key.
-Relation OpenTableOf(int32 day) {
+Relation OpenTableOf(Relation parent, int32 day) {
   Oid found = days::FindDayTable(days::DayTableKind::kEmitKey, day);
   Relation table = OidIsValid(found) ? try_table_open(found, RowExclusiveLock) : nullptr;
+  Oid of = RelationGetRelid(parent);
   if (table == nullptr) {
+    of = InvalidOid;
     found = days::SpareKeyTable();
     table = OidIsValid(found) ? try_table_open(found, RowExclusiveLock) : nullptr;
   }
@@ -105,7 +97,7 @@ Relation OpenTableOf(int32 day) {
                     errmsg("there is no table for a dedupe_key: outbox_internal.emit_key_spare is not there"),
                     errhint("It belongs to the extension, whose owner restores it, or makes the extension again.")));
   }
-  CheckTable(table);
+  Require(table, days::WrongForWriting(table, kRules, kKeyColumns, of));
   return table;
 }
 
@@ -138,7 +130,7 @@ bool Look(Relation table, Datum digest, Found* found) {
   if (RelationGetNumberOfBlocks(table) == 0) {
     return false;
   }
-  CheckTable(table);
+  Require(table, days::WrongForReading(table, kRules, kKeyColumns));
   const Oid index = IndexOf(table);
   SnapshotData everybody;
   InitDirtySnapshot(everybody);
@@ -200,7 +192,8 @@ void Write(Relation table, const NewEvent* event, Datum digest) {
       bool index_nulls[INDEX_MAX_KEYS] = {};
       for (int i = 0; i < info->ii_NumIndexAttrs; i++) {
         const int column = info->ii_IndexAttrNumbers[i] - 1;
-        if (column < 0 || column >= kKeyColumns || info->ii_Predicate != NIL || index->rd_index->indisunique) {
+        if (column < 0 || column >= kKeyColumns || info->ii_Predicate != NIL || index->rd_index->indisunique ||
+            index->rd_index->indisexclusion) {
           Refuse(table, psprintf("Index \"%s\" is not its own.", RelationGetRelationName(index)));
         }
         of_index[i] = values[column];
@@ -254,7 +247,7 @@ bool TakeKey(NewEvent* event, void (*stamp)(NewEvent*)) {
   const uint32 hash = hash_bytes(bytes, static_cast<int>(VARSIZE_ANY_EXHDR(DatumGetPointer(digest))));
   for (;;) {
     Relation parent = OpenParent();
-    Relation table = OpenTableOf(days::DayOfMicros(event->created_at));
+    Relation table = OpenTableOf(parent, days::DayOfMicros(event->created_at));
     LockDatabaseObject(RelationGetRelid(parent), hash, 0, ExclusiveLock);
     OUTBOX_FAULT_POINT("once.locked");
     Found found = {};
