@@ -56,6 +56,14 @@ void AddHeader(NewEvent* event, const char* name, const char* value, Wins wins) 
   event->headers = DatumGetJsonbP(ours);
 }
 
+void RemoveHeader(NewEvent* event, const char* name) {
+  event->headers =
+      DatumGetJsonbP(DirectFunctionCall2(jsonb_delete, JsonbPGetDatum(event->headers), CStringGetTextDatum(name)));
+  if (JB_ROOT_COUNT(event->headers) == 0) {
+    event->headers = nullptr;
+  }
+}
+
 bool HasHeader(const NewEvent* event, const char* name) {
   return Find(event, name) != nullptr;
 }

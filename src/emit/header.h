@@ -25,6 +25,8 @@ enum class Wins { kCaller, kOurs };
 
 void AddHeader(NewEvent* event, const char* name, const char* value, Wins wins);
 
+void RemoveHeader(NewEvent* event, const char* name);
+
 // The caller's header of that name; nullptr: there is none.
 const char* HeaderOf(const NewEvent* event, const char* name);
 bool HasHeader(const NewEvent* event, const char* name);

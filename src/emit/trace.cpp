@@ -65,7 +65,7 @@ void AddTrace(NewEvent* event, const TraceContext& context) {
     }
     return free;
   };
-  // A tracestate belongs to its traceparent, and means nothing beside another one or none. The caller's is kept.
+  // A tracestate belongs to its traceparent.
   if (traced && add("traceparent", context.traceparent) && tracestate != nullptr) {
     add("tracestate", tracestate);
   }
@@ -75,6 +75,11 @@ void AddTrace(NewEvent* event, const TraceContext& context) {
 }
 
 void AddTraceContext(NewEvent* event) {
+  // Beside none, or beside another one than its own, it means nothing, and readers throw it away (W3C Trace
+  // Context 3.3).
+  if (HasHeader(event, "tracestate") && !HasHeader(event, "traceparent")) {
+    RemoveHeader(event, "tracestate");
+  }
   const auto& settings = pg::settings.trace;
   if (settings.traceparent[0] != '\0' || settings.baggage[0] != '\0') {
     AddTrace(event, {settings.traceparent, settings.tracestate, settings.baggage});

@@ -17,7 +17,8 @@ struct TraceContext {
 // taken: no event fails of it.
 void AddTrace(NewEvent* event, const TraceContext& context);
 
-// Adds what the caller has not given, of the settings and of the statement's comment.
+// Adds what the caller has not given, of the settings and of the statement's comment. A tracestate that the caller gave
+// without a traceparent goes.
 void AddTraceContext(NewEvent* event);
 
 }  // namespace outbox::emit
