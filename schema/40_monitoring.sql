@@ -51,7 +51,7 @@ COMMENT ON COLUMN outbox.worker.kind IS 'launcher, keeper or relay';
 COMMENT ON COLUMN outbox.worker.pid IS 'process id; NULL while it starts';
 COMMENT ON COLUMN outbox.worker.database IS 'NULL for the launcher';
 COMMENT ON COLUMN outbox.worker.ordinal IS 'number among the relay workers of one database, from 0';
-COMMENT ON COLUMN outbox.worker.since IS 'when it was started';
+COMMENT ON COLUMN outbox.worker.since IS 'when it was started; NULL for the launcher, which the server starts';
 COMMENT ON COLUMN outbox.worker.lanes IS 'lanes that a relay worker owns';
 COMMENT ON COLUMN outbox.worker.state IS 'starting, running or stopping';
 COMMENT ON COLUMN outbox.worker.wait_event_type IS 'as in pg_stat_activity';

@@ -107,6 +107,8 @@ END
 	says("## Since when? Which destination, and is it the broker's fault or ours?");
 	holds($left_alone, '1');
 	asks('SELECT server, state, since, next_try, error_class, error_code, error_message FROM outbox.destination ORDER BY server;', x => 1);
+	says("`closed` is the state of a destination that takes events; `open`: nothing is sent until `next_try`; `half-open`, for a moment then: a few\n"
+		  . "events are sent to see whether it is back.");
 	says("The class says whose fault it is: `destination` is the broker's, it comes back by itself; `config` would be ours (a password, a\n"
 		  . "certificate), and wait for a person. To try it now, from this server, as a worker would:");
 	asks(q{SELECT "check", ok, detail, hint FROM outbox.test_server('events', 'outbox.event.order');}, x => 1);
