@@ -31,7 +31,7 @@ void SetColumn(Datum* values, bool* nulls, int column, const void* value) {
 
 void TakeColumns(const NewEvent* event, FullTransactionId xid, Datum* values, bool* nulls) {
   memset(nulls, 0, kLogColumns);
-  values[kCreatedAt] = TimestampTzGetDatum(event->created_at - kPgEpochMicros);
+  values[kCreatedAt] = pg::TimeDatum(event->created_at);
   values[kId] = UUIDPGetDatum(&event->id);
   values[kXid] = FullTransactionIdGetDatum(xid);
   SetColumn(values, nulls, kAggregateType, event->aggregate_type);

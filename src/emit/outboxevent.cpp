@@ -206,7 +206,7 @@ HeapTuple Stored(const Row& row, const NewEvent& event) {
   const int time = FindColumn(row, "timestamp");
   if (time != 0 && SPI_gettypeid(row.desc, time) == TIMESTAMPTZOID) {
     columns[count] = time;
-    values[count++] = TimestampTzGetDatum(event.created_at - kPgEpochMicros);
+    values[count++] = pg::TimeDatum(event.created_at);
   }
   return heap_modify_tuple_by_cols(row.tuple, row.desc, count, columns, values, nulls);
 }

@@ -76,7 +76,7 @@ Datum ViewInsert(FunctionCallInfo fcinfo) {
 
   // What RETURNING hands back: the row as it was stored; of one whose key had emitted, the id and time of that event.
   values[kViewId] = UUIDPGetDatum(&event.id);
-  values[kViewCreatedAt] = TimestampTzGetDatum(event.created_at - kPgEpochMicros);
+  values[kViewCreatedAt] = pg::TimeDatum(event.created_at);
   values[kViewContentType] = PointerGetDatum(event.content_type);
   values[kViewHeaders] = PointerGetDatum(event.headers);
   nulls[kViewId] = false;

@@ -58,7 +58,7 @@ void Write(const Kept& kept) {
       3,
       {DATEOID, TIMESTAMPTZOID, INT4OID}};
   Datum values[] = {DateADTGetDatum(kept.from - (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE)),
-                    TimestampTzGetDatum(kept.turned_at - kPgEpochMicros), Int32GetDatum(kept.last_emptied)};
+                    pg::TimeDatum(kept.turned_at), Int32GetDatum(kept.last_emptied)};
   AsOwner([&values] { Run(CurrentKept().settled ? &update : &insert, values, true); });
 }
 

@@ -81,3 +81,12 @@ inline constexpr int64 kPgEpochMicros =
 inline int64 SaturatedUnixMicros(TimestampTz time) {
   return time > PG_INT64_MAX - kPgEpochMicros ? PG_INT64_MAX : time + kPgEpochMicros;
 }
+
+namespace outbox::pg {
+
+// As a timestamptz.
+inline Datum TimeDatum(int64 unix_micros) {
+  return TimestampTzGetDatum(unix_micros - kPgEpochMicros);
+}
+
+}  // namespace outbox::pg

@@ -21,9 +21,6 @@ Datum ForeignText(std::string_view text);
 // jsonb; the headers are not NULL.
 Datum HeadersDatum(const HeaderView& headers);
 Datum UuidDatum(const Uuid& id);
-inline Datum TimeDatum(int64 unix_micros) {
-  return TimestampTzGetDatum(unix_micros - kPgEpochMicros);
-}
 
 // Arguments of one statement.
 struct Arguments {

@@ -239,7 +239,7 @@ void CarryPositions(int64_t before_micros) {
       1,
       {TIMESTAMPTZOID},
       nullptr};
-  Datum values[] = {TimestampTzGetDatum(before_micros - kPgEpochMicros)};
+  Datum values[] = {TimeDatum(before_micros)};
   RunStatement(&carry, values);
   static Statement carry_sides = {
       "UPDATE outbox_internal.side_lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = "
@@ -259,7 +259,7 @@ bool AllCarried(int64_t before_micros) {
       1,
       {TIMESTAMPTZOID},
       nullptr};
-  Datum values[] = {TimestampTzGetDatum(before_micros - kPgEpochMicros)};
+  Datum values[] = {TimeDatum(before_micros)};
   RunStatement(&missing, values);
   return SPI_processed == 0;
 }
@@ -355,7 +355,7 @@ days::DropReport DropExpiredTickTables(int64_t now_micros) {
                                1,
                                {TIMESTAMPTZOID},
                                nullptr};
-    Datum values[] = {TimestampTzGetDatum(days::DayStartMicros(table.day) + kDayMicros - kPgEpochMicros)};
+    Datum values[] = {TimeDatum(days::DayStartMicros(table.day) + kDayMicros)};
     RunStatement(&newest, values);
     if (SPI_processed > 0) {
       ReadSnapshotText(ResultText(0, 0), &last);

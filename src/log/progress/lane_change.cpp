@@ -213,7 +213,7 @@ void ExchangeLanes(const Change& change) {
       2,
       {INT8OID, TIMESTAMPTZOID},
       nullptr};
-  Datum values[] = {Int64GetDatum(change.route_id), TimestampTzGetDatum(pg::TakeReadings(1) - kPgEpochMicros)};
+  Datum values[] = {Int64GetDatum(change.route_id), TimeDatum(pg::TakeReadings(1))};
   RunStatement(&note, values);
   RunStatement(&remove, values);
   RunStatement(&add, values);

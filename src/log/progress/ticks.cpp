@@ -80,7 +80,7 @@ bool TickRecorder::RecordTick(int64_t now_micros) {
                                2,
                                {TIMESTAMPTZOID, TEXTOID},
                                nullptr};
-    Datum values[] = {TimestampTzGetDatum(pg::TakeReadings(1) - kPgEpochMicros), SnapshotText(now)};
+    Datum values[] = {TimeDatum(pg::TakeReadings(1)), SnapshotText(now)};
     RunStatement(&record, values);
     if (!changed) {
       pg::CommitWithoutFlush();  // one that a crash takes is missed by nobody
