@@ -1,7 +1,8 @@
 // Event ids [P]: UUIDv7 made from the clock reading. Plain code.
 //
-// The random part comes from a generator of this process (xoshiro256++, Blackman and Vigna 2019), seeded once per
-// process from the system's strong source: asking that for every event costs more than the insert. Ids are unique, not
+// The random part comes from PostgreSQL's generator (common/pg_prng.h), with a state of our own that is seeded once
+// per process from the system's strong source: asking that for every event costs more than the insert, and the state
+// that PostgreSQL keeps makes do with the time and the process id where that source fails. Ids are unique, not
 // secret; do not use them as passwords.
 #pragma once
 

@@ -17,6 +17,7 @@
 #include "worker/process.h"
 
 extern "C" {
+#include "common/pg_prng.h"
 #include "utils/inval.h"
 }
 
@@ -36,22 +37,9 @@ constexpr long kLongestWaitMs = 1000;
 
 class SystemClock final : public relay::Clock {
  public:
-  SystemClock() {
-    uint64_t seed = 0;
-    (void)!pg_strong_random(&seed, sizeof(seed));
-    state_ = seed | 1;
-  }
   int64_t NowMicros() override { return MonotonicMicros(); }
   int64_t WallMicros() override { return pg::BelievedWall(); }
-  uint64_t Random() override {  // xorshift64*; jitter only
-    state_ ^= state_ >> 12;
-    state_ ^= state_ << 25;
-    state_ ^= state_ >> 27;
-    return state_ * 2685821657736338717ULL;
-  }
-
- private:
-  uint64_t state_;
+  uint64_t Random() override { return pg_prng_uint64(&pg_global_prng_state); }
 };
 
 relay::EngineOptions OptionsFromSettings() {
