@@ -1,6 +1,7 @@
 #include "sink/redis/errors.h"
 
 #include <algorithm>
+#include <string>
 
 #include "base/letter_case.h"
 #include "base/utf8.h"
@@ -72,6 +73,13 @@ constexpr ReplyRule kRules[] = {
 };
 
 }  // namespace
+
+Error ConnectTimeout(bool resolving, int64_t ms) {
+  const std::string within = " within " + std::to_string(ms) + " ms";
+  return resolving
+             ? Error{ErrorClass::kDestination, "RESOLVE", "the Redis server's name could not be resolved" + within}
+             : Error{ErrorClass::kDestination, "TIMEOUT", "the Redis server did not answer" + within};
+}
 
 std::span<const ReplyRule> ReplyRules() {
   return kRules;

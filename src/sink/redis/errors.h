@@ -2,6 +2,7 @@
 // have (server.c, script.c, acl.c, cluster.c, t_stream.c, sentinel.c); tried by hand on Redis 7.0.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -19,6 +20,9 @@ struct ReplyRule {
   bool capped;       // of unknown meaning: after kCappedReplies in a row the target's trouble, not the server's
 };
 inline constexpr unsigned kCappedReplies = 5;
+
+// The server could not be spoken to in so long, and what it was that took so long.
+Error ConnectTimeout(bool resolving, int64_t ms);
 
 // In order of precedence; the last row matches everything.
 std::span<const ReplyRule> ReplyRules();

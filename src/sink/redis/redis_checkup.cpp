@@ -110,11 +110,7 @@ class RedisCheckup {
         break;
       }
       if (!over_ && MonotonicMicros() >= by_) {
-        const std::string within = " within " + std::to_string(request_.timeout_ms) + " ms";
-        Note(check,
-             pipeline_.resolving()
-                 ? Error{ErrorClass::kDestination, "RESOLVE", "the Redis server's name could not be resolved" + within}
-                 : Error{ErrorClass::kDestination, "TIMEOUT", "the Redis server did not answer" + within});
+        Note(check, ConnectTimeout(pipeline_.resolving(), request_.timeout_ms));
       }
       if (!over_) {
         Wait();

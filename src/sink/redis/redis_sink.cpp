@@ -321,10 +321,7 @@ void RedisSink::CheckDeadlines() {
   const Pipeline& executes = writer_.second_runs() ? *second_.pipeline() : pipeline_;
   if (state_ == State::kConnecting || state_ == State::kGreeting) {
     if (now >= connect_by_) {
-      const std::string within = " within " + std::to_string(connect_timeout_ / kMilli) + " ms";
-      Lost(pipeline_.resolving()
-               ? Error{ErrorClass::kDestination, "RESOLVE", "the Redis server's name could not be resolved" + within}
-               : Error{ErrorClass::kDestination, "TIMEOUT", "the Redis server did not answer" + within});
+      Lost(ConnectTimeout(pipeline_.resolving(), connect_timeout_ / kMilli));
     }
   } else if (executes.awaits() && now >= executes.quiet_since() + timeout_) {
     if (writer_.second_runs()) {
