@@ -159,7 +159,7 @@ void KeepNow(int64 seen) {
     return;  // since the call; or the extension was dropped
   }
   PushActiveSnapshot(GetTransactionSnapshot());
-  Keep(Min(GetCurrentTimestamp() + kPgEpochMicros, pg::ExpiryNow()), seen);
+  Keep(Min(pg::UnixNow(), pg::ExpiryNow()), seen);
   PopActiveSnapshot();
 }
 

@@ -68,7 +68,7 @@ void StartupHook() {
     store->max_destinations = pg::settings.max_destinations;
     store->max_workers = max_worker_processes;
     store->max_prepared = PreparedSlotCount();
-    store->started_at = GetCurrentTimestamp() + kPgEpochMicros;
+    store->started_at = pg::UnixNow();
   }
   LWLockRelease(AddinShmemInitLock);
   if (!found) {
@@ -216,7 +216,7 @@ DatabaseFigures* FindDatabase(Oid database, bool create) {
     found = unused;
     found->ForEach([](Counter* counter) { counter->store(0, std::memory_order_relaxed); });
     found->other.Reset();
-    found->reset_at = GetCurrentTimestamp() + kPgEpochMicros;
+    found->reset_at = pg::UnixNow();
     found->database.store(database, std::memory_order_release);
   }
   LWLockRelease(store->lock);
@@ -361,7 +361,7 @@ void NoteTurn(bool woken) {
   }
   Count(&figures->turns);
   Count(&figures->wakes, woken ? 1 : 0);
-  figures->last_turn.store(GetCurrentTimestamp() + kPgEpochMicros, std::memory_order_relaxed);
+  figures->last_turn.store(pg::UnixNow(), std::memory_order_relaxed);
 }
 
 void NoteRestart(Oid database, pg::WorkerKind kind) {
@@ -388,7 +388,7 @@ void Reset(Oid database) {
       DestinationSlots()[i].figures.ForEach([](Counter* counter) { counter->store(0, std::memory_order_relaxed); });
     }
   }
-  own->reset_at = GetCurrentTimestamp() + kPgEpochMicros;
+  own->reset_at = pg::UnixNow();
 }
 
 }  // namespace outbox::metrics

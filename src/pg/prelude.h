@@ -84,6 +84,11 @@ inline int64 SaturatedUnixMicros(TimestampTz time) {
 
 namespace outbox::pg {
 
+// The time of day of the server's machine, in Unix microseconds: whatever is believed of it (pg/wall.h).
+inline int64 UnixNow() {
+  return GetCurrentTimestamp() + kPgEpochMicros;
+}
+
 // As a timestamptz.
 inline Datum TimeDatum(int64 unix_micros) {
   return TimestampTzGetDatum(unix_micros - kPgEpochMicros);

@@ -239,4 +239,10 @@ void WakeWorkers(Oid database, bool force) {
   }
 }
 
+uint64 AskForBarrier(DatabaseSlot* slot) {
+  const uint64 barrier = pg_atomic_add_fetch_u64(&slot->barrier, 1);
+  WakeWorkers(MyDatabaseId, true);
+  return barrier;
+}
+
 }  // namespace outbox::pg

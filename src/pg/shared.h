@@ -193,5 +193,7 @@ void WakeLauncherForTurn();
 // Wakes the keeper and relay workers of a database; without `force` only those whose pending flag was clear.
 // Neither allocates nor raises: the commit callback calls it.
 void WakeWorkers(Oid database, bool force);
+// The number of a new barrier, for which all workers of this database, whose slot it is, look at what is committed now.
+uint64 AskForBarrier(DatabaseSlot* slot);
 
 }  // namespace outbox::pg

@@ -59,7 +59,7 @@ void CheckJump(WallState* wall, int64 boot, int64 offset) {
 }  // namespace
 
 int64 RawWall() {
-  return GetCurrentTimestamp() + kPgEpochMicros + OUTBOX_FAULT_VALUE("clock.shift");
+  return UnixNow() + OUTBOX_FAULT_VALUE("clock.shift");
 }
 
 int64 BelievedWall() {

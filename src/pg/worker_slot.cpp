@@ -261,6 +261,16 @@ void TerminateWorkers(Oid database) {
   LWLockRelease(Shared()->lock);
 }
 
+bool IsAlive(uint64 incarnation) {
+  for (int i = 0; incarnation != 0 && i < Shared()->workers_used; i++) {
+    const WorkerSlot& slot = Workers()[i];
+    if (slot.state == WorkerState::kRunning && slot.incarnation == incarnation) {
+      return true;
+    }
+  }
+  return false;
+}
+
 Datum LiveIncarnations() {
   SharedState* shared = Shared();
   int slots = shared == nullptr ? 0 : shared->max_workers;

@@ -1,6 +1,6 @@
 // The live workers of this server [P]: slots in shared memory that the launcher takes, a worker moves into, and the
-// worker's exit frees. Plain code; every function takes the lock for a moment and none raises, but for
-// LiveIncarnations(), which allocates its result.
+// worker's exit frees. Plain code; every function takes the lock for a moment and none raises, where it says
+// nothing else; LiveIncarnations() allocates its result.
 //
 // A slot belongs to one incarnation, a random number. outbox_internal.lane.owner has that number: a lane whose owner is
 // not a live incarnation is free, with no lease and no clock.
@@ -63,6 +63,8 @@ void NoteLanesFreed();
 void NoteTerminated();
 bool WasTerminated(const SlotTicket& ticket);
 
+// Whether a worker of that incarnation (0: of none) runs. The caller has the lock.
+bool IsAlive(uint64 incarnation);
 // Incarnations of this database's relay workers that are alive, as int8[]. An owner that is not among them owns
 // nothing.
 Datum LiveIncarnations();

@@ -102,7 +102,7 @@ DestinationSlot* TakeDestinationSlot(Oid database, Oid server, const char* name,
       found->owner = incarnation;
       found->warned[0] = '\0';
       found->view = DestinationView{};
-      found->view.since_unix = GetCurrentTimestamp() + kPgEpochMicros;
+      found->view.since_unix = pg::UnixNow();
     }
   }
   LWLockRelease(Shared()->lock);

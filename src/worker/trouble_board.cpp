@@ -5,6 +5,8 @@
 #include <functional>
 #include <iterator>
 
+#include "pg/worker_slot.h"
+
 namespace outbox::worker {
 
 namespace {
@@ -22,21 +24,11 @@ void ForEachOf(Oid database, uint64 trouble, Fn&& fn) {
   }
 }
 
-bool IsAlive(uint64 incarnation) {
-  for (int i = 0; i < Shared()->workers_used; i++) {
-    const pg::WorkerSlot& slot = pg::Workers()[i];
-    if (slot.state == pg::WorkerState::kRunning && slot.incarnation == incarnation) {
-      return true;
-    }
-  }
-  return false;
-}
-
 // For some worker; one that died in it has it no more.
 bool Lasts(Oid database, uint64 trouble) {
   bool lasts = false;
   ForEachOf(database, trouble,
-            [&](const TroubleSlot* slot) { lasts = lasts || (!slot->over && IsAlive(slot->owner)); });
+            [&](const TroubleSlot* slot) { lasts = lasts || (!slot->over && pg::IsAlive(slot->owner)); });
   return lasts;
 }
 

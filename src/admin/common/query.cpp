@@ -1,5 +1,7 @@
 #include "admin/common/query.h"
 
+#include <cstdlib>
+
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
@@ -232,6 +234,10 @@ Cell TimestampCell(TimestampTz at) {
 
 Cell TextCell(const char* text) {
   return text[0] == '\0' ? Cell() : Cell(text);
+}
+
+int64 Number(const Cell& cell) {
+  return cell ? std::strtoll(cell->c_str(), nullptr, 10) : 0;
 }
 
 Cell TextArgument(FunctionCallInfo fcinfo, int number) {

@@ -109,6 +109,8 @@ Cell TimestampCell(TimestampTz at);
 std::string TimeText(int64 micros);
 // NULL for an empty text.
 Cell TextCell(const char* text);
+// The number that a cell says; NULL is 0.
+int64 Number(const Cell& cell);
 
 // As it is typed: in quotes, with what is in it quoted.
 std::string Literal(const std::string& text);

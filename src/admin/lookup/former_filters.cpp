@@ -1,7 +1,6 @@
 #include "admin/lookup/former_filters.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "admin/common/text_encoding.h"
 #include "days/log_table_list.h"
@@ -9,10 +8,6 @@
 namespace outbox::admin {
 
 namespace {
-
-int64 Number(const Cell& cell) {
-  return std::strtoll(cell.value().c_str(), nullptr, 10);
-}
 
 bool Sees(const Cell& snapshot, uint64 xid) {
   return snapshot && ParseSnapshot(*snapshot).Visible(xid);

@@ -58,8 +58,7 @@ std::string LauncherStands() {
     return "";
   }
   return "The launcher, process " + std::to_string(pid) + ", is there, and has done nothing since " +
-         UnixMicrosText(GetCurrentTimestamp() + kPgEpochMicros - idle) +
-         ": no worker of any database that ends is started again.";
+         UnixMicrosText(pg::UnixNow() - idle) + ": no worker of any database that ends is started again.";
 }
 
 Identities CountIdentities() {

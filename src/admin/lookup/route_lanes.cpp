@@ -1,7 +1,6 @@
 #include "admin/lookup/route_lanes.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 
 #include "admin/common/text_encoding.h"
@@ -55,10 +54,6 @@ FROM outbox_internal.lane_start s JOIN outbox.route r ON r.id = s.route_id
 WHERE $1 IS NULL OR r.name = $1
 ORDER BY s.route_id, s.at, s.lane, s.topic)",
                               Plan::kUsual, "lane_start"};
-
-int64 Number(const Cell& cell) {
-  return std::strtoll(cell.value().c_str(), nullptr, 10);
-}
 
 Position PositionOf(const Row& row, size_t column) {
   Position position;

@@ -3,20 +3,11 @@
 #include <algorithm>
 
 #include "pg/process_slots.h"
+#include "pg/worker_slot.h"
 
 namespace outbox::admin {
 
 namespace {
-
-bool IsAlive(uint64 incarnation) {
-  for (int i = 0; incarnation != 0 && i < pg::Shared()->workers_used; i++) {
-    const pg::WorkerSlot& slot = pg::Workers()[i];
-    if (slot.state == pg::WorkerState::kRunning && slot.incarnation == incarnation) {
-      return true;
-    }
-  }
-  return false;
-}
 
 // The caller has the lock and has reserved the room: nothing is allocated under the lock.
 void CopyWorkers(std::vector<WorkerView>* views) {
@@ -34,7 +25,7 @@ void CopyLanes(Oid database, std::vector<OwnedLaneView>* views) {
   for (int i = 0; i < pg::Shared()->max_lanes; i++) {
     pg::LaneSlot& slot = pg::Lanes()[i];
     if (slot.database == database) {
-      views->push_back({slot.view, slot.owner, IsAlive(slot.owner), pg_atomic_read_u64(&slot.barrier)});
+      views->push_back({slot.view, slot.owner, pg::IsAlive(slot.owner), pg_atomic_read_u64(&slot.barrier)});
     }
   }
 }
@@ -59,7 +50,7 @@ void CopyDestinations(Oid database, std::vector<OwnedDestinationView>* views) {
   for (int i = 0; i < pg::Shared()->max_destinations; i++) {
     const pg::DestinationSlot& slot = pg::Destinations()[i];
     if (slot.database == database) {
-      views->push_back({slot.view, slot.server, slot.name, IsAlive(slot.owner)});
+      views->push_back({slot.view, slot.server, slot.name, pg::IsAlive(slot.owner)});
     }
   }
 }
@@ -192,7 +183,7 @@ bool LanePlaceIsFree() {
   pg::Guard([&] {
     LWLockAcquire(pg::Shared()->lock, LW_SHARED);
     for (int i = 0; i < pg::Shared()->max_lanes && !free; i++) {
-      free = !IsAlive(pg::Lanes()[i].owner);
+      free = !pg::IsAlive(pg::Lanes()[i].owner);
     }
     LWLockRelease(pg::Shared()->lock);
   });

@@ -2,6 +2,7 @@
 #include "admin/common/operation.h"
 #include "admin/lookup/processes.h"
 #include "admin/operate/adoption.h"
+#include "admin/operate/foreign_event.h"
 #include "base/fault_point.h"
 #include "base/version.h"
 #include "days/drop.h"
@@ -83,46 +84,14 @@ void StartLanesFromNow() {
       "done_to = NULL, since = '-infinity' FROM start");
 }
 
-Datum Column(HeapTuple row, TupleDesc columns, int number, bool* null) {
-  return SPI_getbinval(row, columns, number, null);
-}
-
-template <typename T>
-T* Detoasted(HeapTuple row, TupleDesc columns, int number) {
-  bool null = true;
-  Datum value = Column(row, columns, number, &null);
-  return null ? nullptr : reinterpret_cast<T*>(PG_DETOAST_DATUM_PACKED(value));
-}
-
-void EmitRow(HeapTuple row, TupleDesc columns) {
-  emit::NewEvent event = {};
-  bool null = true;
-  Datum id = Column(row, columns, 1, &null);
-  event.own_id = null ? nullptr : DatumGetUUIDP(id);
-  event.aggregate_type = Detoasted<text>(row, columns, 2);
-  event.aggregate_id = Detoasted<text>(row, columns, 3);
-  event.event_type = Detoasted<text>(row, columns, 4);
-  event.payload = Detoasted<bytea>(row, columns, 5);
-  event.tombstone = event.payload == nullptr;
-  event.content_type = Detoasted<text>(row, columns, 6);
-  Datum headers = Column(row, columns, 7, &null);
-  event.headers = null ? nullptr : DatumGetJsonbP(headers);
-  event.topic = Detoasted<text>(row, columns, 8);
-  Datum deliver_at = Column(row, columns, 9, &null);
-  event.delayed = !null;
-  event.deliver_at = null ? 0 : DatumGetTimestampTz(deliver_at);
-  emit::InsertEvent(&event);
-}
-
 // Under their own ids and in their own order, each once: a subscription that is refreshed may bring a table anew. They
 // were approved when they were first emitted; rows that cannot have been are left where they are.
 int64 EmitForeignEvents() {
-  SPIPlanPtr plan = SPI_prepare(
-      "SELECT id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, deliver_at, "
-      "coalesce(id = lag(id) OVER w AND created_at = lag(created_at) OVER w, false) "
-      "FROM outbox_internal.emitted_again WINDOW w AS (ORDER BY created_at, id, received_at) "
-      "ORDER BY created_at, id, received_at",
-      0, nullptr);
+  SPIPlanPtr plan = SPI_prepare("SELECT " OUTBOX_FOREIGN_EVENT
+                                ", coalesce(id = lag(id) OVER w AND created_at = lag(created_at) OVER w, false) "
+                                "FROM outbox_internal.emitted_again WINDOW w AS (ORDER BY created_at, id, received_at) "
+                                "ORDER BY created_at, id, received_at",
+                                0, nullptr);
   // Not read-only: with a snapshot of its own, taken under the lock, so that it sees all that the DELETE below does.
   Portal portal = SPI_cursor_open(nullptr, plan, nullptr, nullptr, false);
   MemoryContext batch = AllocSetContextCreate(CurrentMemoryContext, "outbox adopt", ALLOCSET_DEFAULT_SIZES);
@@ -135,8 +104,10 @@ int64 EmitForeignEvents() {
     MemoryContext outer = MemoryContextSwitchTo(batch);
     for (uint64 i = 0; i < SPI_processed; i++) {
       bool null = false;
-      if (!DatumGetBool(Column(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 10, &null))) {
-        EmitRow(SPI_tuptable->vals[i], SPI_tuptable->tupdesc);
+      if (!DatumGetBool(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 10, &null))) {
+        emit::NewEvent event;
+        FillForeignEvent(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &event);
+        emit::InsertEvent(&event);
         count++;
       }
     }

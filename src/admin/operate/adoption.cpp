@@ -1,7 +1,6 @@
 #include "admin/operate/adoption.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,6 +9,7 @@
 #include "admin/guard/firing.h"
 #include "admin/guard/loss.h"
 #include "admin/lookup/event_walk.h"
+#include "admin/operate/foreign_event.h"
 #include "base/fault_point.h"
 #include "days/drop.h"
 #include "days/log_table_list.h"
@@ -50,10 +50,6 @@ std::string Literal(const RouteIds& ids) {
     text += (text.size() > 1 ? "," : "") + std::to_string(id);
   }
   return text + "}";
-}
-
-int64 Number(const Cell& cell) {
-  return std::strtoll(cell.value().c_str(), nullptr, 10);
 }
 
 struct Adoption {
@@ -154,54 +150,35 @@ class Judge {
 
 // --- a batch of rows ---
 
+constexpr int kForeignEvent = 4;  // after its location, transaction id and created_at
+
 struct BatchResult {
   int64 looked = 0;
   int64 moved = 0;
   TimestampTz last = 0;
 };
 
-template <typename T>
-T* Detoasted(HeapTuple row, TupleDesc columns, int number) {
-  bool null = true;
-  Datum value = SPI_getbinval(row, columns, number, &null);
-  return null ? nullptr : reinterpret_cast<T*>(PG_DETOAST_DATUM_PACKED(value));
-}
-
 std::string_view TextAt(HeapTuple row, TupleDesc columns, int number) {
   const text* value = Detoasted<text>(row, columns, number);
   return value == nullptr ? std::string_view() : std::string_view(emit::Bytes(value), emit::Size(value));
+}
+
+int64 CreatedAt(HeapTuple row, TupleDesc columns) {
+  bool null = false;
+  return DatumGetTimestampTz(SPI_getbinval(row, columns, 3, &null)) + kPgEpochMicros;
 }
 
 WalkedEvent EventOf(HeapTuple row, TupleDesc columns) {
   bool null = false;
   WalkedEvent event;
   event.xid = U64FromFullTransactionId(DatumGetFullTransactionId(SPI_getbinval(row, columns, 2, &null)));
-  event.created_at = DatumGetTimestampTz(SPI_getbinval(row, columns, 3, &null)) + kPgEpochMicros;
-  memcpy(event.id.data(), DatumGetUUIDP(SPI_getbinval(row, columns, 4, &null))->data, event.id.size());
-  event.aggregate_type = TextAt(row, columns, 5);
-  event.aggregate_id = TextAt(row, columns, 6);
-  event.event_type = TextAt(row, columns, 7);
-  event.topic = TextAt(row, columns, 8);
+  event.created_at = CreatedAt(row, columns);
+  memcpy(event.id.data(), DatumGetUUIDP(SPI_getbinval(row, columns, kForeignEvent, &null))->data, event.id.size());
+  event.aggregate_type = TextAt(row, columns, kForeignEvent + 1);
+  event.aggregate_id = TextAt(row, columns, kForeignEvent + 2);
+  event.event_type = TextAt(row, columns, kForeignEvent + 3);
+  event.topic = TextAt(row, columns, kForeignEvent + 7);
   return event;
-}
-
-void FillEvent(HeapTuple row, TupleDesc columns, emit::NewEvent* event) {
-  bool null = true;
-  memset(event, 0, sizeof(*event));
-  event->created_at = DatumGetTimestampTz(SPI_getbinval(row, columns, 3, &null)) + kPgEpochMicros;
-  event->own_id = DatumGetUUIDP(SPI_getbinval(row, columns, 4, &null));
-  event->aggregate_type = Detoasted<text>(row, columns, 5);
-  event->aggregate_id = Detoasted<text>(row, columns, 6);
-  event->event_type = Detoasted<text>(row, columns, 7);
-  event->topic = Detoasted<text>(row, columns, 8);
-  event->payload = Detoasted<bytea>(row, columns, 9);
-  event->tombstone = event->payload == nullptr;
-  event->content_type = Detoasted<text>(row, columns, 10);
-  Datum headers = SPI_getbinval(row, columns, 11, &null);
-  event->headers = null ? nullptr : DatumGetJsonbP(headers);
-  Datum deliver_at = SPI_getbinval(row, columns, 12, &null);
-  event->delayed = !null;
-  event->deliver_at = null ? 0 : DatumGetTimestampTz(deliver_at);
 }
 
 size_t BytesOf(const emit::NewEvent& event) {
@@ -221,7 +198,8 @@ void InsertNumbered(SPITupleTable* rows, const uint64* numbers, uint64 count, Me
     int filled = 0;
     size_t bytes = 0;
     for (; at < count && filled < kRowsAtOnce && numbers[at] == number && bytes < kBytesAtOnce; at++) {
-      FillEvent(rows->vals[at], rows->tupdesc, &events[filled]);
+      FillForeignEvent(rows->vals[at], rows->tupdesc, kForeignEvent, &events[filled]);
+      events[filled].created_at = CreatedAt(rows->vals[at], rows->tupdesc);
       bytes += BytesOf(events[filled++]);
     }
     emit::InsertAdopted(events, filled, number);
@@ -240,9 +218,9 @@ void MoveBatch(const char* home, const char* later, int64 begun_at, const char* 
                       CStringGetTextDatum(later)};
     // What came later gets a transaction id that no snapshot sees.
     if (SPI_execute_with_args(
-            "SELECT row_location, CASE WHEN home = $2 THEN xid ELSE xid8 '18446744073709551615' END, created_at, id, "
-            "aggregate_type, aggregate_id, event_type, topic, payload, content_type, headers, deliver_at FROM "
-            "outbox_internal.adoptable WHERE created_at > $1::timestamptz AND home = ANY ($4::text[] || $2) "
+            "SELECT row_location, CASE WHEN home = $2 THEN xid ELSE xid8 '18446744073709551615' END, "
+            "created_at, " OUTBOX_FOREIGN_EVENT
+            " FROM outbox_internal.adoptable WHERE created_at > $1::timestamptz AND home = ANY ($4::text[] || $2) "
             "AND received_at <= timestamptz 'epoch' + $3 * interval '1 microsecond' AND NOT subscribed "
             "AND id IS NOT NULL AND xid IS NOT NULL "
             "AND isfinite(created_at) ORDER BY created_at FETCH FIRST 1000 ROWS WITH TIES",

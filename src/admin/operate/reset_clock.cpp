@@ -127,7 +127,7 @@ void HoldWhenQuiet(int64 now, bool force) {
 }
 
 // Puts the lanes where they stand already, as seek() does.
-void CarryPositions(int64 now) {
+void PutLanesWhereTheyStand(int64 now) {
   // Waits for workers that are saving progress, and keeps others from doing so until the lanes have lost their owners.
   Guard([] { LockRelationOid(outbox::pg::FindOurRelation("progress"), ShareLock); });
   const std::vector<Cell> at = {UnixMicrosCell(now)};
@@ -171,7 +171,7 @@ OUTBOX_FUNCTION(outbox_reset_clock) {
   if (ahead > 0) {
     HoldWhenQuiet(now, force);
     ahead = std::max<int64>(Guard([] { return outbox::pg::LastReading(); }) - now, 0);
-    CarryPositions(now);
+    PutLanesWhereTheyStand(now);
     WriteAudit("reset_clock", Cell(), Cell(),
                JsonObject().Add("ahead_seconds", ahead / USECS_PER_SEC).Add("force", force ? "true" : "false"), Cell());
     Guard([&] { outbox::pg::ResetClockAtCommit(now); });

@@ -145,7 +145,7 @@ void CheckTurns(Findings* findings) {
   constexpr long kLookAgain = 500;                     // milliseconds
   const int64 asked = OUTBOX_FAULT_VALUE("doctor.stands");
   const auto stands = [&](const LastTurn& turn) {
-    return GetCurrentTimestamp() + kPgEpochMicros - turn.at > (asked > 0 ? asked : turn.relay ? kLong : kLongOfKeeper);
+    return pg::UnixNow() - turn.at > (asked > 0 ? asked : turn.relay ? kLong : kLongOfKeeper);
   };
   const std::map<int, LastTurn> before = ReadTurns();
   if (std::none_of(before.begin(), before.end(), [&](const auto& worker) { return stands(worker.second); })) {

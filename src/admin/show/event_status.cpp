@@ -4,7 +4,6 @@
 // were refused, delayed or replayed; of all others the position of the lane tells whether they are delivered, and the
 // row of outbox_internal.progress that first covers them tells between which offsets.
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "admin/common/query.h"
@@ -62,10 +61,6 @@ struct Trace {
   int64 due = 0;  // of a scheduled one; 0: it is none
   Cell xmax;      // of a parked one: who has locked its row
 };
-
-int64 Number(const Cell& cell) {
-  return std::strtoll(cell.value_or("0").c_str(), nullptr, 10);
-}
 
 // The event itself before its replays; what is parked before what has left.
 std::vector<Trace> LoadTraces(const std::string& id) {

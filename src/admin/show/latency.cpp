@@ -72,7 +72,7 @@ OUTBOX_FUNCTION(outbox_latency) {
   }
   const metrics::DatabaseFigures* own = outbox::pg::Guard([] { return metrics::FindDatabase(MyDatabaseId, false); });
   const int64 since = own == nullptr ? metrics::Figures()->started_at : own->reset_at.load();
-  const int64 counted = GetCurrentTimestamp() + kPgEpochMicros - since;
+  const int64 counted = outbox::pg::UnixNow() - since;
   for (int i = 0; i < metrics::Figures()->max_routes; i++) {
     const metrics::RouteSlot& slot = metrics::RouteSlots()[i];
     if (slot.database.load() != MyDatabaseId) {

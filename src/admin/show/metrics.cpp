@@ -138,14 +138,6 @@ double Seconds(int64 micros) {
   return static_cast<double>(micros) / 1e6;
 }
 
-int64 Int(const Cell& cell) {
-  return cell ? std::strtoll(cell->c_str(), nullptr, 10) : 0;
-}
-
-int64 Now() {
-  return GetCurrentTimestamp() + kPgEpochMicros;
-}
-
 struct Route {
   int64 id = 0;
   std::string name;
@@ -368,13 +360,13 @@ void AddParked(const Sources& from) {
   bool tried = false;  // some are tried again, or go at their time
   for (const Row& row : RunPlanned(&counts)) {
     tried = tried || row[1] == "retrying" || row[1] == "scheduled";
-    if (const Route* route = from.Find(Int(row[0]))) {
+    if (const Route* route = from.Find(Number(row[0]))) {
       Labels labels = *route->labels;
       labels.emplace_back("state", row[1].value());
       if (row[3]) {
         labels.emplace_back("error_class", *row[3]);
       }
-      from.samples->Add(kParked, from.samples->Keep(std::move(labels)), static_cast<double>(Int(row[2])));
+      from.samples->Add(kParked, from.samples->Keep(std::move(labels)), static_cast<double>(Number(row[2])));
       if (row[1] == kDeadState) {
         dead.insert(route->id);
       }
@@ -399,8 +391,8 @@ void AddTopics(const Sources& from) {
   std::map<int64, int64> away;
   int named = 0;
   for (const Row& row : RunPlanned(&topics)) {
-    const Route* route = from.Find(Int(row[0]));
-    away[Int(row[0])]++;
+    const Route* route = from.Find(Number(row[0]));
+    away[Number(row[0])]++;
     if (route != nullptr && named++ < kTopicLimit) {
       Labels labels = *route->labels;
       labels.emplace_back("topic", row[1].value());
@@ -425,7 +417,7 @@ void AddDestinations(const Sources& from) {
   static constexpr const char* kKinds[4] = {"destination", "route", "topic", "key"};
   if (from.MayRead({"pause"})) {
     for (const Row& row : RunPlanned(&pauses)) {
-      const int64 since = Int(row[3]);
+      const int64 since = Number(row[3]);
       const int kind = row[0] ? 0 : row[1] == "t" ? 2 : row[2] == "t" ? 3 : 1;
       oldest[kind] = oldest[kind] == 0 ? since : std::min(oldest[kind], since);
       if (row[0]) {
@@ -434,7 +426,7 @@ void AddDestinations(const Sources& from) {
     }
     for (int kind = 0; kind < 4; kind++) {
       from.samples->Add(kPauseAge, from.samples->none(), "of", kKinds[kind],
-                        oldest[kind] == 0 ? 0 : Seconds(std::max<int64>(Now() - oldest[kind], 0)));
+                        oldest[kind] == 0 ? 0 : Seconds(std::max<int64>(outbox::pg::UnixNow() - oldest[kind], 0)));
     }
   }
   for (const Destination& destination : from.destinations) {
@@ -498,9 +490,9 @@ void AddServer(Sources* from) {
   samples->Add(kEnabled, none, outbox::pg::settings.enabled ? 1 : 0);
   samples->Add(kLogLimit, none, static_cast<double>(outbox::pg::settings.max_log_size_mb) * 1024 * 1024);
   samples->Add(kMismatch, none, from->same_version ? 0 : 1);
-  samples->Add(kTransaction, none, row[2] ? Seconds(std::max<int64>(Int(row[2]), 0)) : 0);
+  samples->Add(kTransaction, none, row[2] ? Seconds(std::max<int64>(Number(row[2]), 0)) : 0);
   const int64 clock = static_cast<int64>(from->view.clock);
-  samples->Add(kClockAhead, none, clock == 0 ? 0 : Seconds(std::max<int64>(clock - Now(), 0)));
+  samples->Add(kClockAhead, none, clock == 0 ? 0 : Seconds(std::max<int64>(clock - outbox::pg::UnixNow(), 0)));
 }
 
 void AddIdentity(const Sources& from) {
@@ -511,8 +503,8 @@ void AddIdentity(const Sources& from) {
   const char* instance = outbox::pg::settings.instance;
   bool copy = false;
   for (const Row& row : RunPlanned(&identity)) {
-    copy = copy || Int(row[0]) != static_cast<int64>(GetSystemIdentifier()) ||
-           Int(row[1]) != static_cast<int64>(MyDatabaseId) ||
+    copy = copy || Number(row[0]) != static_cast<int64>(GetSystemIdentifier()) ||
+           Number(row[1]) != static_cast<int64>(MyDatabaseId) ||
            row[2] != std::string(instance == nullptr ? "" : instance);
   }
   from.samples->Add(kAdopt, from.samples->none(), copy ? 1 : 0);
@@ -558,7 +550,7 @@ void Load(Sources* from) {
       "ORDER BY 1"};
   if (from->MayRead({"route"})) {
     for (const Row& row : RunPlanned(&routes)) {
-      from->routes.push_back({Int(row[0]), row[1].value(), row[2].value()});
+      from->routes.push_back({Number(row[0]), row[1].value(), row[2].value()});
       Route* route = &from->routes.back();
       route->labels = from->samples->Keep({{"route", route->name}, {"destination", route->server}});
     }

@@ -3,7 +3,6 @@
 // changes of the number of lanes; and how far routes have come in a backlog since they fell behind.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <map>
 
 #include "admin/common/query.h"
@@ -37,16 +36,8 @@ struct Operation {
   Cell hint;
 };
 
-int64 Int(const Cell& cell) {
-  return cell ? std::strtoll(cell->c_str(), nullptr, 10) : 0;
-}
-
-int64 Now() {
-  return GetCurrentTimestamp() + kPgEpochMicros;
-}
-
 double RateOf(int64 done, int64 since) {
-  const int64 micros = Now() - since;
+  const int64 micros = outbox::pg::UnixNow() - since;
   return since == 0 || micros < USECS_PER_SEC / 2 ? -1 : static_cast<double>(done) * 1e6 / static_cast<double>(micros);
 }
 
@@ -143,15 +134,15 @@ void AddReplays(const std::map<int64, size_t>& copied_now, std::vector<Operation
   const std::vector<Pause> pauses = LoadPauses();
   for (const Row& row : rows) {
     const std::string& number = row[0].value();
-    const auto session = copied_now.find(Int(row[0]));
-    const int64 left = Int(row[7]);
+    const auto session = copied_now.find(Number(row[0]));
+    const int64 left = Number(row[7]);
     Operation made;
     Operation& of = session == copied_now.end() ? made : (*operations)[session->second];
-    of.done = std::max<int64>(Int(row[4]) - left, 0);
+    of.done = std::max<int64>(Number(row[4]) - left, 0);
     of.known = left < kMostCounted;
-    of.rate = of.known && of.done > 0 ? RateOf(of.done, Int(row[6])) : -1;
-    const Pause* pause = row[8] ? FindRoutePause(pauses, Int(row[8]), row[9].value()) : nullptr;
-    const std::string stops = WhatStops(views, pause, Int(row[8]));
+    of.rate = of.known && of.done > 0 ? RateOf(of.done, Number(row[6])) : -1;
+    const Pause* pause = row[8] ? FindRoutePause(pauses, Number(row[8]), row[9].value()) : nullptr;
+    const std::string stops = WhatStops(views, pause, Number(row[8]));
     if (!stops.empty()) {
       of.rate = -1;
     }
@@ -162,14 +153,14 @@ void AddReplays(const std::map<int64, size_t>& copied_now, std::vector<Operation
     of.command = "replay";
     of.who = row[1];
     of.route = row[2];
-    of.since = Int(row[6]);
+    of.since = Number(row[6]);
     if (row[3] == "scheduled") {
       of.phase = stops.empty() ? "sending" : "waits";
-      of.total = Int(row[4]);
+      of.total = Number(row[4]);
       of.hint = (stops.empty() ? "" : stops + ". ") + "SELECT outbox.cancel_replay(" + number + ") ends it.";
     } else {
       of.phase = "interrupted";
-      of.total = Int(row[5]);
+      of.total = Number(row[5]);
       of.rate = -1;
       of.hint = "CALL outbox.replay(number => " + number + ", dry_run => false) goes on, SELECT outbox.cancel_replay(" +
                 number + ") ends it.";
@@ -194,9 +185,9 @@ void AddLaneChanges(std::vector<Operation>* operations) {
     of.who = row[7];
     of.route = row[0];
     of.phase = row[4] == "t" ? "reading up to the common snapshot" : row[3] == "t" ? "lanes stop" : "waits";
-    of.since = Int(row[5]);
-    of.done = Int(row[6]);
-    of.total = Int(row[1]);
+    of.since = Number(row[5]);
+    of.done = Number(row[6]);
+    of.total = Number(row[1]);
     const std::string resume = ResumeCalls(Access::kRead, row[0].value());
     of.hint = !resume.empty() ? Cell("The route is paused: it waits for " + resume + ".")
               : row[3] == "t"
@@ -258,7 +249,7 @@ Cell DrainHint(const Pause* pause, const RouteWaiting& behind, const Operation& 
 
 void AddDrains(std::vector<Operation>* operations) {
   const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
-  const int64 now = Now();
+  const int64 now = outbox::pg::UnixNow();
   if (std::none_of(views.begin(), views.end(),
                    [now](const OwnedLaneView& view) { return view.owned && IsBehind(view.behind_since, now); })) {
     return;
@@ -268,7 +259,7 @@ void AddDrains(std::vector<Operation>* operations) {
   const std::map<int64, OverdueOfRoute> overdue = OverdueByRoute();
   const std::vector<Pause> pauses = LoadPauses();
   for (const Row& route : RunSql(Access::kRead, "SELECT r.id, r.name, r.server FROM outbox.route r ORDER BY 2")) {
-    const auto found = waiting.find(Int(route[0]));
+    const auto found = waiting.find(Number(route[0]));
     if (found == waiting.end() || found->second.behind_since == 0) {
       continue;
     }
@@ -278,7 +269,7 @@ void AddDrains(std::vector<Operation>* operations) {
     of.route = route[1];
     // Lanes that stand do not know since when something has been behind them.
     of.since = std::max(behind.behind_since, std::min(behind.oldest, now));
-    const outbox::Drain* drain = FindDrain(Int(route[0]));
+    const outbox::Drain* drain = FindDrain(Number(route[0]));
     if (drain != nullptr && now - drain->seen <= outbox::Drain::kGap) {
       of.since = std::min<int64>(of.since, drain->since);
       of.done = static_cast<int64>(drain->done());
@@ -287,7 +278,7 @@ void AddDrains(std::vector<Operation>* operations) {
     if ((behind.count == 0 && !behind.uncounted) || !IsBehind(of.since, now)) {
       continue;  // it wants nothing of what is behind it
     }
-    const auto parked = overdue.find(Int(route[0]));
+    const auto parked = overdue.find(Number(route[0]));
     const OverdueOfRoute due = parked == overdue.end() ? OverdueOfRoute() : parked->second;
     of.total = of.done + behind.count + due.count;
     of.counted = !behind.uncounted;
@@ -298,7 +289,7 @@ void AddDrains(std::vector<Operation>* operations) {
     const int64 late = due.count > 0 && now - due.since > kOverdueGrace ? due.count : 0;
     of.stands = sends ? behind.standing + late : of.total - of.done;
     of.rate = sends ? of.rate : -1;
-    const Pause* pause = FindRoutePause(pauses, Int(route[0]), route[2].value());
+    const Pause* pause = FindRoutePause(pauses, Number(route[0]), route[2].value());
     of.hint = of.counted ? DrainHint(pause, behind, of)
                          : Cell("The log is locked and cannot be counted: outbox.doctor() says by whom.");
     operations->push_back(std::move(of));

@@ -63,9 +63,7 @@ uint64 AskForBarrier() {
     throw UserError{ERRCODE_CONFIGURATION_LIMIT_EXCEEDED, "no worker of outbox serves this database", NoPlaceText(),
                     kNoPlaceHint};
   }
-  uint64 barrier = pg_atomic_add_fetch_u64(&slot->barrier, 1);
-  outbox::pg::WakeWorkers(MyDatabaseId, true);
-  return barrier;
+  return outbox::pg::AskForBarrier(slot);
 }
 
 struct LaneKey {

@@ -98,10 +98,8 @@ void PlanSides(const Position& position, bool moved, Finding* finding) {
     made.side.side = ++number;
     made.side.topic_template =
         finding->sides.present.empty() ? finding->sides.topic_template : finding->sides.present[0].topic_template;
-    made.side.topics.push_back({name,
-                                made.position,
-                                {ErrorClass::kTopic, "LOST_WRITES", "what it had is being sent again"},
-                                GetCurrentTimestamp() + kPgEpochMicros});
+    made.side.topics.push_back(
+        {name, made.position, {ErrorClass::kTopic, "LOST_WRITES", "what it had is being sent again"}, pg::UnixNow()});
   }
 }
 

@@ -148,9 +148,8 @@ bool AllNear(const Change& change, uint64 barrier) {
 
 void AskForBarrier(LaneChangeState* state, int64_t now) {
   pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false);
-  state->barrier = slot == nullptr ? 0 : pg_atomic_add_fetch_u64(&slot->barrier, 1);
+  state->barrier = slot == nullptr ? 0 : pg::AskForBarrier(slot);
   state->asked_at = now;
-  pg::WakeWorkers(MyDatabaseId, true);
 }
 
 void SetCommonSnapshot(const Change& change) {
