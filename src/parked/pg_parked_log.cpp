@@ -185,85 +185,104 @@ void PgParkedLog::KeepLocked(int64_t now) {
   std::swap(unsure_, kept_);
 }
 
-Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk* chunk, int64_t* next_due) {
-  bool owner = true;
-  const ParkedOwner me{lane_, incarnation_};
-  const size_t before = chunk->events.size();
-  if (!found_ && unsure_.empty() && nothing_->For(lane_)) {
-    *next_due = relay::kNever;
-    return Status();
-  }
-  const bool went_back = limits.now + pg::kSmallStepMicros < latest_;
-  if (went_back) {
-    next_recheck_ = next_pass_ = soonest_pass_ = 0;
-  }
-  const bool recheck = !unsure_.empty() && limits.now >= next_recheck_;
-  BeginPass(limits);
-  const bool pass_sent = claimed_ >= kPassSentAfter;
-  DueFronts fronts = *fronts_;
+// What one claim does beside claiming, and what it leaves for after its commit.
+struct PgParkedLog::Claiming {
+  bool went_back = false;  // the clock
+  bool recheck = false;
+  bool pass_sent = false;
+  DueFronts fronts;
   bool to_end = true;
+};
+
+// In the transaction; false: the lane is another's.
+bool PgParkedLog::ClaimDue(const relay::ClaimLimits& limits, Claiming* claiming, relay::ClaimedChunk* chunk,
+                           int64_t* next_due) {
+  const ParkedOwner me{lane_, incarnation_};
   DueWork* work = work_.get();
-  work->Clear();
-  Status status = TryInTransaction([&] {
-    bool block = false;
-    owner = OwnsLane(me, &block);
-    if (!owner) {
-      return;
-    }
-    OUTBOX_FAULT_THROW("parked.claim.before");
-    if (went_back) {
-      BringForward(me, limits.now);
-    }
-    if (recheck) {
-      Recheck(block, limits.now);
-    }
-    if (pass_sent) {
-      PassSent(me, limits.now, &fronts);
-    }
-    to_end = ReadWork(limits, block, &fronts);
-    PromoteHeads(lane_.route_id, block, work->headless, limits.now, key_fronts_);
-    FindHeadless(me, block, work->headless, key_fronts_, &work->stuck);
-    BlockStuck(work);
-    if (!work->unsure.empty()) {
-      BlockRows(me, *work);
-    }
-    owner = TakeRows(me, *work, chunk);
-    if (owner) {
-      *next_due = NextDue(me, limits.without, fronts);
-    }
-    OUTBOX_FAULT_THROW("parked.claim.uncommitted");
-  });
-  OUTBOX_FAULT_POINT("parked.claim.after");
-  status = std::move(status).OfOwner(owner);
-  if (!status.ok()) {
-    chunk->events.resize(before);
-    return status;
+  bool block = false;
+  if (!OwnsLane(me, &block)) {
+    return false;
   }
-  latest_ = went_back ? limits.now : std::max(latest_, limits.now);
-  if (recheck) {
+  OUTBOX_FAULT_THROW("parked.claim.before");
+  if (claiming->went_back) {
+    BringForward(me, limits.now);
+  }
+  if (claiming->recheck) {
+    Recheck(block, limits.now);
+  }
+  if (claiming->pass_sent) {
+    PassSent(me, limits.now, &claiming->fronts);
+  }
+  claiming->to_end = ReadWork(limits, block, &claiming->fronts);
+  PromoteHeads(lane_.route_id, block, work->headless, limits.now, key_fronts_);
+  FindHeadless(me, block, work->headless, key_fronts_, &work->stuck);
+  BlockStuck(work);
+  if (!work->unsure.empty()) {
+    BlockRows(me, *work);
+  }
+  const bool owner = TakeRows(me, *work, chunk);
+  if (owner) {
+    *next_due = NextDue(me, limits.without, claiming->fronts);
+  }
+  OUTBOX_FAULT_THROW("parked.claim.uncommitted");
+  return owner;
+}
+
+// After the commit. `claimed`: so many events were.
+void PgParkedLog::Learn(const relay::ClaimLimits& limits, const Claiming& claiming, size_t claimed, int64_t* next_due) {
+  const DueWork& work = *work_;
+  latest_ = claiming.went_back ? limits.now : std::max(latest_, limits.now);
+  if (claiming.recheck) {
     KeepLocked(limits.now);
   }
-  Doubt(work->unsure);
-  found_ = *next_due != relay::kNever || chunk->events.size() > before;
-  if (chunk->events.size() == before && work->headless.empty()) {
+  Doubt(work.unsure);
+  found_ = *next_due != relay::kNever || claimed > 0;
+  if (claimed == 0 && work.headless.empty()) {
     // What is due could not be claimed by this lane just now.
     *next_due = std::max(*next_due, limits.now + kRecheckEvery);
   }
   if (!unsure_.empty()) {
     *next_due = std::min(*next_due, std::max(next_recheck_, limits.now + 1));
   }
-  for (const DueKey& key : work->keys) {
+  for (const DueKey& key : work.keys) {
     if (key.count > 0) {
-      key_fronts_.Found(key.order_key, work->waiting[key.first].place, key.count);
+      key_fronts_.Found(key.order_key, work.waiting[key.first].place, key.count);
     }
   }
-  claimed_ = (pass_sent ? 0 : claimed_) + chunk->events.size() - before;
-  *fronts_ = fronts;
-  if (!to_end) {
+  claimed_ = (claiming.pass_sent ? 0 : claimed_) + claimed;
+  *fronts_ = claiming.fronts;
+  if (!claiming.to_end) {
     *next_due = std::min(*next_due, limits.now + kGoOnIn);
   } else {
     EndPass(limits.now);
   }
+}
+
+Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk* chunk, int64_t* next_due) {
+  const size_t before = chunk->events.size();
+  if (!found_ && unsure_.empty() && nothing_->For(lane_)) {
+    *next_due = relay::kNever;
+    return Status();
+  }
+  Claiming claiming;
+  claiming.went_back = limits.now + pg::kSmallStepMicros < latest_;
+  if (claiming.went_back) {
+    next_recheck_ = next_pass_ = soonest_pass_ = 0;
+  }
+  claiming.recheck = !unsure_.empty() && limits.now >= next_recheck_;
+  BeginPass(limits);
+  claiming.pass_sent = claimed_ >= kPassSentAfter;
+  claiming.fronts = *fronts_;
+  work_->Clear();
+  bool owner = true;
+  Status status = TryInTransaction([&] { owner = ClaimDue(limits, &claiming, chunk, next_due); });
+  OUTBOX_FAULT_POINT("parked.claim.after");
+  status = std::move(status).OfOwner(owner);
+  if (!status.ok()) {
+    chunk->events.resize(before);
+    return status;
+  }
+  Learn(limits, claiming, chunk->events.size() - before, next_due);
   return status;
 }
 

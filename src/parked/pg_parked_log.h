@@ -36,6 +36,9 @@ class PgParkedLog final : public relay::ParkedLog {
   Status Settle(std::span<const relay::Settlement> outcomes, std::vector<uint64_t>* freed, int64_t* next_due) override;
 
  private:
+  struct Claiming;
+  bool ClaimDue(const relay::ClaimLimits& limits, Claiming* claiming, relay::ClaimedChunk* chunk, int64_t* next_due);
+  void Learn(const relay::ClaimLimits& limits, const Claiming& claiming, size_t claimed, int64_t* next_due);
   void Recheck(bool block, int64_t now);
   void BeginPass(const relay::ClaimLimits& limits);
   void EndPass(int64_t now);

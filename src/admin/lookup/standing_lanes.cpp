@@ -1,11 +1,7 @@
 #include "admin/lookup/standing_lanes.h"
 
 #include <algorithm>
-#include <utility>
-#include <vector>
 
-#include "admin/lookup/route_waiting.h"
-#include "admin/lookup/survey.h"
 #include "base/monotonic.h"
 #include "log/window/snapshots.h"
 #include "pg/wall.h"
@@ -30,31 +26,15 @@ struct StandingLanes::Kept {
 StandingLanes::StandingLanes() : stride_(10'000) {}
 StandingLanes::~StandingLanes() = default;
 
-void StandingLanes::Step() {
-  constexpr SurveyLimits kWalk = {250'000, 1'000'000, 32, 0, 1'000, true};
-  constexpr uint64 kLongestStride = 1'000'000;
-  constexpr int64_t kTime = 100'000;
-  constexpr int64_t kShare = 10;
-  const int64_t began = MonotonicMicros();
-  pg::DatabaseSlot* database = pg::Guard([] { return pg::FindDatabaseSlot(MyDatabaseId, false); });
-  if (began < next_ || database == nullptr) {
-    return;
-  }
-  if (const uint64 now = pg_atomic_read_u64(&database->config_generation); now != generation_) {
-    generation_ = now;
-    kept_.clear();
-  }
-  const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
-  const LaneViews by_lane(views);
-  const UntoldLanes untold = FindUntold(by_lane);
-  std::vector<LaneRecord> lanes = LoadUntold(untold);
+// Notes where each lane stands, and forgets those that do not. Returns where to look on from; a lane that nothing is to
+// be found for is put at `now`.
+std::vector<const Position*> StandingLanes::Stand(const Snapshot& now, const LaneViews& views,
+                                                  std::vector<LaneRecord>* lanes) {
   for (auto& [id, kept] : kept_) {
     kept.seen = false;
   }
-  Snapshot now;
-  pg::Guard([&now] { log::ReadActiveSnapshot(&now); });
-  std::vector<std::pair<Kept*, Position*>> parts;
-  const auto begin = [&](const LaneId& id, const OwnedLaneView* view, Position* position) {
+  std::vector<const Position*> from;
+  const auto stand = [&](const LaneId& id, const OwnedLaneView* view, Position* position) {
     static_cast<void>(BeginBehind(view, position));
     if (IsTold(view)) {
       *position = {now, std::nullopt, kBeforeAllTime};
@@ -71,37 +51,74 @@ void StandingLanes::Step() {
       *position = {now, std::nullopt, kBeforeAllTime};
     } else {
       *position = kept.looked;
-      parts.emplace_back(&kept, position);
+      from.push_back(position);
     }
   };
-  for (LaneRecord& lane : lanes) {
-    begin({lane.route_id, lane.lane, 0}, by_lane.Find(lane.route_id, lane.lane), &lane.position);
+  for (LaneRecord& lane : *lanes) {
+    stand({lane.route_id, lane.lane, 0}, views.Find(lane.route_id, lane.lane), &lane.position);
     for (SideRecord& side : lane.sides) {
-      begin({lane.route_id, lane.lane, side.side}, by_lane.Find(lane.route_id, lane.lane, side.side), &side.position);
+      stand({lane.route_id, lane.lane, side.side}, views.Find(lane.route_id, lane.lane, side.side), &side.position);
     }
   }
   std::erase_if(kept_, [](const auto& one) { return !one.second.seen; });
-  const LogEstimate* log = parts.empty() ? nullptr : pg::Guard([]() -> const LogEstimate* { return EstimateLog(); });
-  while (log != nullptr && log->whole() && MonotonicMicros() - began < kTime) {
-    const Snapshot* last = nullptr;
-    for (const auto& [kept, position] : parts) {
-      last = last == nullptr || Earlier(position->base, *last) ? &position->base : last;
+  return from;
+}
+
+// How far the next walk goes; nothing: all have come to `now`.
+std::optional<Snapshot> StandingLanes::NextCut(const std::vector<const Position*>& from, const Snapshot& now) const {
+  const Snapshot* last = nullptr;
+  for (const Position* position : from) {
+    last = last == nullptr || Earlier(position->base, *last) ? &position->base : last;
+  }
+  if (last == nullptr || *last == now || last->xmax > now.xmax) {
+    return std::nullopt;
+  }
+  // A cut between two transactions is no snapshot that was ever taken, but does for counting.
+  Snapshot until = now;
+  if (last->xmax + stride_ < now.xmax) {
+    until.xmax = last->xmax + stride_;
+    std::erase_if(until.xip, [&](uint64 xid) { return xid >= until.xmax; });
+    until.xmin = std::min(until.xmin, until.xmax);
+  }
+  return until;
+}
+
+// Adds what a walk up to there has found.
+void StandingLanes::Keep(const std::vector<LaneWaiting>& found, const Snapshot& until, std::vector<LaneRecord>* lanes) {
+  const auto go_on = [&](const LaneId& id, const Waiting& more, Position* position) {
+    const auto kept = kept_.find(id);
+    if (kept != kept_.end() && until.Covers(position->base)) {
+      kept->second.Find({static_cast<uint64_t>(more.count), more.oldest});
+      kept->second.later.Add(more.later);
+      position->base = until;
+      kept->second.looked = kept->second.rounds > 0 ? *position : kept->second.looked;
     }
-    if (last == nullptr || *last == now || last->xmax > now.xmax) {
+  };
+  for (size_t i = 0; i < lanes->size(); i++) {
+    LaneRecord& lane = (*lanes)[i];
+    go_on({lane.route_id, lane.lane, 0}, found[i].own, &lane.position);
+    for (size_t s = 0; s < lane.sides.size(); s++) {
+      go_on({lane.route_id, lane.lane, lane.sides[s].side}, found[i].sides[s], &lane.sides[s].position);
+    }
+  }
+}
+
+// Walks until all have come to `now`, or its time is over. The stride adapts to what one walk can look at.
+void StandingLanes::Look(const std::vector<const Position*>& from, const Snapshot& now, int64_t until_time,
+                         std::vector<LaneRecord>* lanes) {
+  constexpr SurveyLimits kWalk = {250'000, 1'000'000, 32, 0, 1'000, true};
+  constexpr uint64 kLongestStride = 1'000'000;
+  const LogEstimate* log = from.empty() ? nullptr : pg::Guard([]() -> const LogEstimate* { return EstimateLog(); });
+  while (log != nullptr && log->whole() && MonotonicMicros() < until_time) {
+    const std::optional<Snapshot> until = NextCut(from, now);
+    if (!until) {
       break;
-    }
-    // A cut between two transactions is no snapshot that was ever taken, but does for counting.
-    Snapshot until = now;
-    if (last->xmax + stride_ < now.xmax) {
-      until.xmax = last->xmax + stride_;
-      std::erase_if(until.xip, [&](uint64 xid) { return xid >= until.xmax; });
-      until.xmin = std::min(until.xmin, until.xmax);
     }
     SurveyLimits limits = kWalk;
     if (stride_ == 1) {
       limits.rows = limits.judgments = SIZE_MAX / 2;  // one transaction of many events
     }
-    const std::vector<LaneWaiting> found = Survey(lanes, *log, limits, &until);
+    const std::vector<LaneWaiting> found = Survey(*lanes, *log, limits, &*until);
     if (std::any_of(found.begin(), found.end(), [](const LaneWaiting& lane) { return lane.more(); })) {
       if (stride_ == 1) {
         break;
@@ -110,23 +127,29 @@ void StandingLanes::Step() {
       continue;
     }
     stride_ = std::min(stride_ * 2, kLongestStride);
-    for (size_t i = 0; i < lanes.size(); i++) {
-      const auto go_on = [&](const LaneId& id, const Waiting& more, Position* position) {
-        const auto kept = kept_.find(id);
-        if (kept != kept_.end() && until.Covers(position->base)) {
-          kept->second.Find({static_cast<uint64_t>(more.count), more.oldest});
-          kept->second.later.Add(more.later);
-          position->base = until;
-          kept->second.looked = kept->second.rounds > 0 ? *position : kept->second.looked;
-        }
-      };
-      LaneRecord& lane = lanes[i];
-      go_on({lane.route_id, lane.lane, 0}, found[i].own, &lane.position);
-      for (size_t s = 0; s < lane.sides.size(); s++) {
-        go_on({lane.route_id, lane.lane, lane.sides[s].side}, found[i].sides[s], &lane.sides[s].position);
-      }
-    }
+    Keep(found, *until, lanes);
   }
+}
+
+void StandingLanes::Step() {
+  constexpr int64_t kTime = 100'000;
+  constexpr int64_t kShare = 10;
+  const int64_t began = MonotonicMicros();
+  pg::DatabaseSlot* database = pg::Guard([] { return pg::FindDatabaseSlot(MyDatabaseId, false); });
+  if (began < next_ || database == nullptr) {
+    return;
+  }
+  if (const uint64 now = pg_atomic_read_u64(&database->config_generation); now != generation_) {
+    generation_ = now;
+    kept_.clear();
+  }
+  const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
+  const LaneViews by_lane(views);
+  std::vector<LaneRecord> lanes = LoadUntold(FindUntold(by_lane));
+  Snapshot now;
+  pg::Guard([&now] { log::ReadActiveSnapshot(&now); });
+  const std::vector<const Position*> from = Stand(now, by_lane, &lanes);
+  Look(from, now, began + kTime, &lanes);
   const int64 wall = pg::Guard([] { return pg::BelievedWall(); });
   for (auto& [id, kept] : kept_) {
     kept.Find(kept.later.Take(wall));

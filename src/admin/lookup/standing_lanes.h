@@ -4,7 +4,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
+#include <vector>
 
+#include "admin/lookup/route_waiting.h"
+#include "admin/lookup/survey.h"
 #include "base/lane_id.h"
 #include "pg/prelude.h"
 
@@ -22,6 +26,11 @@ class StandingLanes {
 
  private:
   struct Kept;
+  std::vector<const Position*> Stand(const Snapshot& now, const LaneViews& views, std::vector<LaneRecord>* lanes);
+  std::optional<Snapshot> NextCut(const std::vector<const Position*>& from, const Snapshot& now) const;
+  void Keep(const std::vector<LaneWaiting>& found, const Snapshot& until, std::vector<LaneRecord>* lanes);
+  void Look(const std::vector<const Position*>& from, const Snapshot& now, int64_t until_time,
+            std::vector<LaneRecord>* lanes);
   void Publish();
 
   std::map<LaneId, Kept> kept_;

@@ -241,62 +241,95 @@ void TellTrouble(const std::string& server, const SharedTrouble& trouble, Findin
   trouble.person ? findings->Problem("lane", detail, trouble.hint) : findings->Warn("lane", detail, trouble.hint);
 }
 
-}  // namespace
+// By server and class, and by code where it is not the destination.
+using SharedTroubles = std::map<std::tuple<std::string, std::string, std::string>, SharedTrouble>;
 
-void CheckLanes(Findings* findings) {
-  // By server and class, and by code where it is not the destination.
-  std::map<std::tuple<std::string, std::string, std::string>, SharedTrouble> troubles;
-  const auto note = [&troubles](const LaneRecord& lane, const std::string& name, ErrorClass error_class,
-                                const char* code, const std::string& what) {
-    const bool destination = error_class == ErrorClass::kDestination;
-    SharedTrouble& trouble = troubles[{lane.server, ErrorClassName(error_class), destination ? "" : code}];
-    trouble.lanes++;
-    trouble.routes.insert(lane.route);
-    trouble.first = trouble.first.empty() ? name : trouble.first;
-    SharedTrouble::Met& met = trouble.met[code];
-    met.lanes++;
-    met.what = what;
-    return &trouble;
-  };
-  std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
-  const LaneViews by_lane(views);
-  const std::set<std::pair<int64, int>> not_shown = LanesNotShown(Access::kRead, by_lane);
-  const bool in_turn = pg::Shared() != nullptr && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0;
-  TopicTroubles topics;
+SharedTrouble* Note(const LaneRecord& lane, const std::string& name, ErrorClass error_class, const char* code,
+                    const std::string& what, SharedTroubles* troubles) {
+  const bool destination = error_class == ErrorClass::kDestination;
+  SharedTrouble& trouble = (*troubles)[{lane.server, ErrorClassName(error_class), destination ? "" : code}];
+  trouble.lanes++;
+  trouble.routes.insert(lane.route);
+  trouble.first = trouble.first.empty() ? name : trouble.first;
+  SharedTrouble::Met& met = trouble.met[code];
+  met.lanes++;
+  met.what = what;
+  return &trouble;
+}
+
+void NoteUnowned(const LaneRecord& lane, const std::string& name, SharedTroubles* troubles) {
+  SharedTrouble* trouble = Note(lane, name, ErrorClass::kNone, "", "", troubles);
+  trouble->met[""].what = trouble->lanes == 1 ? " has no relay worker." : " have no relay worker.";
+  trouble->hint = "A free lane is claimed within a second or two where a relay worker runs.";
+}
+
+void NoteTrouble(const LaneRecord& lane, const std::string& name, const LaneView& view, SharedTroubles* troubles) {
+  const ErrorText& met = view.trouble;
+  SharedTrouble* trouble =
+      Note(lane, name, met.error_class, met.code,
+           std::string(ErrorClassName(met.error_class)) + " trouble, " + met.code + ": " + met.message, troubles);
+  trouble->person = met.error_class == ErrorClass::kConfig;
+  trouble->hint = view.state == LaneState::kPaused            ? kPausedHint
+                  : trouble->person                           ? ForAPerson(met.code)
+                  : std::strcmp(met.code, pg::kDiskFull) == 0 ? pg::kDiskFullHint
+                  : met.error_class == ErrorClass::kTopic ? kMendTopic + std::string("; it is tried again by itself.")
+                  : view.next_try_unix == 0 ? "It is being tried again by itself, right now; see outbox.destination."
+                                            : "It is tried again by itself; outbox.lag says when.";
+}
+
+struct LaneCounts {
   int64 good = 0;
   int64 unseen = 0;
   int64 waiting = 0;
   int64 paused = 0;
+};
+
+void TellCounts(const LaneCounts& lanes, Findings* findings) {
+  if (lanes.unseen > 0) {
+    findings->Warn("lane",
+                   std::to_string(lanes.unseen) + (lanes.unseen == 1 ? " lane has" : " lanes have") +
+                       " a relay worker and no place to show what it does: outbox.max_lanes is " +
+                       std::to_string(pg::Shared()->max_lanes) + ". Nobody sees what is in the way of such a lane.",
+                   "Set outbox.max_lanes to the number of lanes of all databases, and more, and restart the server.");
+  }
+  if (lanes.waiting > 0) {
+    findings->Ok("lane", std::to_string(lanes.waiting) + (lanes.waiting == 1 ? " lane waits" : " lanes wait") +
+                             " for the turn of this database's relay worker.");
+  }
+  if (lanes.paused > 0) {
+    findings->Ok("lane", Are(std::to_string(lanes.paused), "lane", "is", "are") + " paused, see outbox.pause.");
+  }
+  if (lanes.good > 0) {
+    findings->Ok("lane", std::to_string(lanes.good) + (lanes.good == 1 ? " lane works." : " lanes work."));
+  }
+}
+
+}  // namespace
+
+void CheckLanes(Findings* findings) {
+  std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
+  const LaneViews by_lane(views);
+  const std::set<std::pair<int64, int>> not_shown = LanesNotShown(Access::kRead, by_lane);
+  const bool in_turn = pg::Shared() != nullptr && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0;
+  SharedTroubles troubles;
+  TopicTroubles topics;
+  LaneCounts counts;
   for (const LaneRecord& lane : LoadLanes(std::nullopt)) {
     const OwnedLaneView* view = by_lane.Find(lane.route_id, lane.lane);
-    std::string name = "Lane " + std::to_string(lane.lane) + " of route \"" + lane.route + "\"";
+    const std::string name = "Lane " + std::to_string(lane.lane) + " of route \"" + lane.route + "\"";
+    const bool owned = view != nullptr && view->owned;
     if (not_shown.contains({lane.route_id, lane.lane})) {
-      unseen++;
-    } else if ((view == nullptr || !view->owned) && in_turn) {
-      waiting++;
-    } else if (view == nullptr || !view->owned) {
-      SharedTrouble* trouble = note(lane, name, ErrorClass::kNone, "", "");
-      trouble->met[""].what = trouble->lanes == 1 ? " has no relay worker." : " have no relay worker.";
-      trouble->hint = "A free lane is claimed within a second or two where a relay worker runs.";
+      counts.unseen++;
+    } else if (!owned && in_turn) {
+      counts.waiting++;
+    } else if (!owned) {
+      NoteUnowned(lane, name, &troubles);
     } else if (!view->trouble.empty()) {
-      SharedTrouble* trouble = note(lane, name, view->trouble.error_class, view->trouble.code,
-                                    std::string(ErrorClassName(view->trouble.error_class)) + " trouble, " +
-                                        view->trouble.code + ": " + view->trouble.message);
-      trouble->person = view->trouble.error_class == ErrorClass::kConfig;
-      const bool topic = view->trouble.error_class == ErrorClass::kTopic;
-      const bool full = std::strcmp(view->trouble.code, pg::kDiskFull) == 0;
-      const bool stands = view->state == LaneState::kPaused;
-      trouble->hint = stands            ? kPausedHint
-                      : trouble->person ? ForAPerson(view->trouble.code)
-                      : full            ? pg::kDiskFullHint
-                      : topic           ? kMendTopic + std::string("; it is tried again by itself.")
-                      : view->next_try_unix == 0
-                          ? "It is being tried again by itself, right now; see outbox.destination."
-                          : "It is tried again by itself; outbox.lag says when.";
+      NoteTrouble(lane, name, *view, &troubles);
     } else if (view->state == LaneState::kPaused) {
-      paused++;
+      counts.paused++;
     } else {
-      good++;
+      counts.good++;
     }
     for (const SideRecord& side : lane.sides) {
       NoteSide(lane, name, side, &topics);
@@ -307,23 +340,7 @@ void CheckLanes(Findings* findings) {
   }
   TellTopics(topics, findings);
   CheckLaneChanges(findings);
-  if (unseen > 0) {
-    findings->Warn("lane",
-                   std::to_string(unseen) + (unseen == 1 ? " lane has" : " lanes have") +
-                       " a relay worker and no place to show what it does: outbox.max_lanes is " +
-                       std::to_string(pg::Shared()->max_lanes) + ". Nobody sees what is in the way of such a lane.",
-                   "Set outbox.max_lanes to the number of lanes of all databases, and more, and restart the server.");
-  }
-  if (waiting > 0) {
-    findings->Ok("lane", std::to_string(waiting) + (waiting == 1 ? " lane waits" : " lanes wait") +
-                             " for the turn of this database's relay worker.");
-  }
-  if (paused > 0) {
-    findings->Ok("lane", Are(std::to_string(paused), "lane", "is", "are") + " paused, see outbox.pause.");
-  }
-  if (good > 0) {
-    findings->Ok("lane", std::to_string(good) + (good == 1 ? " lane works." : " lanes work."));
-  }
+  TellCounts(counts, findings);
 }
 
 namespace {
