@@ -61,7 +61,7 @@ DECLARE
 BEGIN
   PERFORM outbox_internal.check_role(role, 'emit', true);
   PERFORM outbox_internal.check_patterns('emit', topics);
-  -- A topic of the event's own is portable; without one it counts as outbox.event.<aggregate type>, which may be any text.
+  -- A topic of the event's own is portable (src/base/topic_name.h); without one it counts as outbox.event.<aggregate type>, which may be any text.
   SELECT p INTO impossible FROM unnest(topics) p
   WHERE NOT starts_with(p, 'outbox.event.') AND NOT (strpos(p, '*') > 0 AND starts_with('outbox.event.', split_part(p, '*', 1)))
     AND (p !~ '^[A-Za-z0-9._*-]+$' OR p IN ('.', '..') OR length(replace(p, '*', '')) > 249) LIMIT 1;
