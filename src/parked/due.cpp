@@ -18,13 +18,13 @@ constexpr int kWaitingRead = 300;  // of a key; a run is shorter
 constexpr size_t kRowBytes = 256;  // beside the payload
 
 // The first three columns.
-KeyPlace ReadPlace(uint64 row) {
+KeyPoint ReadPoint(uint64 row) {
   bool isnull = false;
-  KeyPlace place;
-  place.created_at = ResultTime(row, 0) + kPgEpochMicros;
-  memcpy(place.id.data(), DatumGetUUIDP(ResultDatum(row, 1, &isnull))->data, place.id.size());
-  place.replay = ResultInt64(row, 2);
-  return place;
+  KeyPoint point;
+  point.created_at = ResultTime(row, 0) + kPgEpochMicros;
+  memcpy(point.id.data(), DatumGetUUIDP(ResultDatum(row, 1, &isnull))->data, point.id.size());
+  point.replay = ResultInt64(row, 2);
+  return point;
 }
 
 DueKey* KeyOf(uint64_t order_key, DueWork* work) {
@@ -33,17 +33,17 @@ DueKey* KeyOf(uint64_t order_key, DueWork* work) {
   return &*found;
 }
 
-// The places of the rows with a verdict, as three arrays.
-void AddRows(const DueWork& work, DueVerdict verdict, Arguments* arguments) {
+// The rows with a decision, as three arrays.
+void AddRows(const DueWork& work, DueDecision decision, Arguments* arguments) {
   size_t count = work.rows.size();
   Column created_at(count);
   Column id(count);
   Column replay(count);
   for (const DueRow& row : work.rows) {
-    if (row.verdict == verdict) {
-      created_at.Add(TimeDatum(row.place.created_at));
-      id.Add(UuidDatum(row.place.id));
-      replay.Add(Int64GetDatum(row.place.replay));
+    if (row.decision == decision) {
+      created_at.Add(TimeDatum(row.point.created_at));
+      id.Add(UuidDatum(row.point.id));
+      replay.Add(Int64GetDatum(row.point.replay));
     }
   }
   arguments->Add(created_at.Array(TIMESTAMPTZOID));
@@ -121,12 +121,12 @@ void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool ke
   work->rows.reserve(work->rows.size() + SPI_processed);
   for (uint64 i = 0; i < SPI_processed; i++) {
     DueRow& row = work->rows.emplace_back();
-    row.place = ReadPlace(i);
+    row.point = ReadPoint(i);
     row.order_key = static_cast<uint64_t>(ResultInt64(i, 3));
     row.scheduled = ResultBool(i, 4);
     row.bytes = kRowBytes + static_cast<size_t>(ResultInt32(i, 5));
     int64_t due = ResultTime(i, 6) + kPgEpochMicros;
-    row.rank = row.scheduled ? due : row.place.created_at;
+    row.rank = row.scheduled ? due : row.point.created_at;
     row.paused = ResultBool(i, 7);
   }
 }
@@ -147,8 +147,8 @@ void CollectKeys(KeyFronts* fronts, DueWork* work) {
     DueKey* key = KeyOf(row.order_key, work);
     key->paused = key->paused || row.paused;
     if (!row.scheduled) {
-      fronts->Appeared(row.order_key, row.place);
-      key->up_to = std::max(key->up_to, row.place.created_at);
+      fronts->Appeared(row.order_key, row.point);
+      key->up_to = std::max(key->up_to, row.point.created_at);
     }
   }
 }
@@ -181,7 +181,7 @@ void ReadWaiting(const ParkedOwner& owner, Datum keys, Datum up_to, FrontColumns
   work->waiting.reserve(SPI_processed);
   for (uint64 i = 0; i < SPI_processed; i++) {
     WaitingRow& row = work->waiting.emplace_back();
-    row.place = ReadPlace(i);
+    row.point = ReadPoint(i);
     row.blocked = ResultBool(i, 3);
     DueKey* key = KeyAt(i, 4, work);
     key->first = key->count == 0 ? i : key->first;
@@ -201,7 +201,7 @@ void ReadDead(const ParkedOwner& owner, Datum keys, DueWork* work) {
   for (uint64 i = 0; i < SPI_processed; i++) {
     DueKey* key = KeyAt(i, 3, work);
     key->dead = true;
-    key->first_dead = ReadPlace(i);
+    key->first_dead = ReadPoint(i);
   }
 }
 
@@ -230,31 +230,31 @@ void ReadDueKeys(const ParkedOwner& owner, bool block, KeyFronts* fronts, DueWor
 
 void JudgeDue(DueWork* work) {
   std::sort(work->rows.begin(), work->rows.end(), [](const DueRow& a, const DueRow& b) {
-    return a.order_key != b.order_key ? a.order_key < b.order_key : a.place < b.place;
+    return a.order_key != b.order_key ? a.order_key < b.order_key : a.point < b.point;
   });
   size_t next = 0;
   for (const DueKey& key : work->keys) {
     WaitingRow* waiting = work->waiting.data() + key.first;
-    std::sort(waiting, waiting + key.count, [](const WaitingRow& a, const WaitingRow& b) { return a.place < b.place; });
+    std::sort(waiting, waiting + key.count, [](const WaitingRow& a, const WaitingRow& b) { return a.point < b.point; });
     bool blocking = false;
     size_t at = 0;  // how many of the waiting rows go: all before that are due
     for (; next < work->rows.size() && work->rows[next].order_key == key.order_key; next++) {
       DueRow& row = work->rows[next];
-      const bool behind_dead = key.dead && (row.scheduled || key.first_dead < row.place);
+      const bool behind_dead = key.dead && (row.scheduled || key.first_dead < row.point);
       if (key.paused || behind_dead || (row.scheduled && key.count > 0)) {
-        row.verdict = DueVerdict::kBlock;
-      } else if (row.scheduled || (at < key.count && waiting[at].place == row.place)) {
+        row.decision = DueDecision::kBlock;
+      } else if (row.scheduled || (at < key.count && waiting[at].point == row.point)) {
         at += row.scheduled ? 0 : 1;
-        row.verdict = DueVerdict::kTake;
+        row.decision = DueDecision::kTake;
       } else if (at == key.count) {
-        row.verdict = DueVerdict::kLater;  // more of the key wait than were read
+        row.decision = DueDecision::kLater;  // more of the key wait than were read
       } else if (at == 0 && waiting[0].blocked) {
         work->headless.push_back(key.order_key);
-        row.verdict = DueVerdict::kLater;
+        row.decision = DueDecision::kLater;
       } else {
-        row.verdict = DueVerdict::kBlock;
+        row.decision = DueDecision::kBlock;
       }
-      blocking = blocking || row.verdict == DueVerdict::kBlock;
+      blocking = blocking || row.decision == DueDecision::kBlock;
     }
     if (blocking) {
       work->unsure.push_back(key.order_key);
@@ -270,7 +270,7 @@ void BlockStuck(DueWork* work) {
   std::sort(work->stuck.begin(), work->stuck.end());
   for (DueRow& row : work->rows) {
     if (std::binary_search(work->stuck.begin(), work->stuck.end(), row.order_key)) {
-      row.verdict = DueVerdict::kBlock;
+      row.decision = DueDecision::kBlock;
     }
   }
   work->unsure.insert(work->unsure.end(), work->stuck.begin(), work->stuck.end());
@@ -278,15 +278,15 @@ void BlockStuck(DueWork* work) {
 
 void CutTaken(const relay::ClaimLimits& limits, DueWork* work) {
   std::sort(work->rows.begin(), work->rows.end(),
-            [](const DueRow& a, const DueRow& b) { return std::tie(a.rank, a.place) < std::tie(b.rank, b.place); });
+            [](const DueRow& a, const DueRow& b) { return std::tie(a.rank, a.point) < std::tie(b.rank, b.point); });
   size_t events = 0;
   size_t bytes = 0;
   for (DueRow& row : work->rows) {
-    if (row.verdict != DueVerdict::kTake) {
+    if (row.decision != DueDecision::kTake) {
       continue;
     }
     if (events > 0 && (events >= limits.max_events || bytes + row.bytes > limits.max_bytes)) {
-      row.verdict = DueVerdict::kLater;
+      row.decision = DueDecision::kLater;
       bytes = limits.max_bytes;  // no smaller one behind it may overtake
       continue;
     }
@@ -306,7 +306,7 @@ void BlockRows(const ParkedOwner& owner, const DueWork& work) {
       nullptr};
   Arguments arguments;
   arguments.Add(Int64GetDatum(owner.lane.route_id));
-  AddRows(work, DueVerdict::kBlock, &arguments);
+  AddRows(work, DueDecision::kBlock, &arguments);
   RunStatement(&block, arguments.values);
 }
 
@@ -322,8 +322,8 @@ bool TakeRows(const ParkedOwner& owner, const DueWork& work, relay::ClaimedChunk
       6,
       {INT8OID, INT4OID, INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID},
       nullptr};
-  uint64 count = static_cast<uint64>(std::count_if(work.rows.begin(), work.rows.end(),
-                                                   [](const DueRow& row) { return row.verdict == DueVerdict::kTake; }));
+  uint64 count = static_cast<uint64>(std::count_if(
+      work.rows.begin(), work.rows.end(), [](const DueRow& row) { return row.decision == DueDecision::kTake; }));
   if (count == 0) {
     return true;
   }
@@ -334,7 +334,7 @@ bool TakeRows(const ParkedOwner& owner, const DueWork& work, relay::ClaimedChunk
   arguments.Add(Int64GetDatum(owner.lane.route_id));
   arguments.Add(Int32GetDatum(owner.lane.lane));
   arguments.Add(Int64GetDatum(static_cast<int64>(owner.incarnation)));
-  AddRows(work, DueVerdict::kTake, &arguments);
+  AddRows(work, DueDecision::kTake, &arguments);
   RunStatement(&take, arguments.values);
   if (SPI_processed != count) {
     ereport(ERROR, (errcode(ERRCODE_T_R_SERIALIZATION_FAILURE), errmsg("parked events changed under their locks")));

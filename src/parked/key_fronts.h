@@ -22,32 +22,32 @@
 
 namespace outbox::parked {
 
-// A place in the order in which the rows of a key go (schema/44_keys.sql).
-struct KeyPlace {
+// A point in the order in which the rows of a key go (schema/44_keys.sql).
+struct KeyPoint {
   int64_t created_at = 0;  // Unix microseconds
   int64_t replay = 0;
   Uuid id{};
 
-  friend bool operator<(const KeyPlace& a, const KeyPlace& b) {
+  friend bool operator<(const KeyPoint& a, const KeyPoint& b) {
     return std::tie(a.created_at, a.replay, a.id) < std::tie(b.created_at, b.replay, b.id);
   }
-  friend bool operator==(const KeyPlace&, const KeyPlace&) = default;
+  friend bool operator==(const KeyPoint&, const KeyPoint&) = default;
 };
 
-inline constexpr KeyPlace kKeyBeginning{std::numeric_limits<int64_t>::min(), 0, {}};
+inline constexpr KeyPoint kKeyBeginning{std::numeric_limits<int64_t>::min(), 0, {}};
 
 class KeyFronts {
  public:
   // Keys with fewer waiting rows than this are searched from their beginning.
   static constexpr size_t kManyRows = 16;
 
-  KeyPlace Of(uint64_t key) const {
+  KeyPoint Of(uint64_t key) const {
     const auto found = fronts_.find(key);
     return found == fronts_.end() ? kKeyBeginning : found->second;
   }
   bool Knows(uint64_t key) const { return fronts_.count(key) > 0; }
   // `first`: the first of `rows` waiting rows that a search from Of(key) has found.
-  void Found(uint64_t key, const KeyPlace& first, size_t rows) {
+  void Found(uint64_t key, const KeyPoint& first, size_t rows) {
     if (rows < kManyRows) {
       return;
     }
@@ -56,10 +56,10 @@ class KeyFronts {
     }
     fronts_[key] = first;
   }
-  // A row of the key is at `place`.
-  void Appeared(uint64_t key, const KeyPlace& place) {
+  // A row of the key is at `point`.
+  void Appeared(uint64_t key, const KeyPoint& point) {
     const auto found = fronts_.find(key);
-    if (found != fronts_.end() && place < found->second) {
+    if (found != fronts_.end() && point < found->second) {
       fronts_.erase(found);
     }
   }
@@ -69,7 +69,7 @@ class KeyFronts {
  private:
   static constexpr size_t kMostKeys = 1024;
 
-  std::unordered_map<uint64_t, KeyPlace> fronts_;
+  std::unordered_map<uint64_t, KeyPoint> fronts_;
 };
 
 inline const KeyFronts kNoFronts;

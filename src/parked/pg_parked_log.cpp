@@ -246,7 +246,7 @@ void PgParkedLog::Learn(const relay::ClaimLimits& limits, const Claiming& claimi
   }
   for (const DueKey& key : work.keys) {
     if (key.count > 0) {
-      key_fronts_.Found(key.order_key, work.waiting[key.first].place, key.count);
+      key_fronts_.Found(key.order_key, work.waiting[key.first].point, key.count);
     }
   }
   claimed_ = (claiming.pass_sent ? 0 : claimed_) + claimed;

@@ -77,11 +77,11 @@ void ErrorColumns::AddTo(Arguments* arguments) {
   arguments->Add(message_.Array(TEXTOID));
 }
 
-void FrontColumns::Add(const KeyPlace& place) {
-  const bool beginning = place.created_at == kKeyBeginning.created_at;
-  created_at_.Add(beginning ? TimestampTzGetDatum(DT_NOBEGIN) : TimeDatum(place.created_at));
-  replay_.Add(Int64GetDatum(place.replay));
-  id_.Add(UuidDatum(place.id));
+void FrontColumns::Add(const KeyPoint& point) {
+  const bool beginning = point.created_at == kKeyBeginning.created_at;
+  created_at_.Add(beginning ? TimestampTzGetDatum(DT_NOBEGIN) : TimeDatum(point.created_at));
+  replay_.Add(Int64GetDatum(point.replay));
+  id_.Add(UuidDatum(point.id));
 }
 
 void FrontColumns::AddTo(Arguments* arguments) {

@@ -28,7 +28,7 @@ class ErrorColumns {
 class FrontColumns {
  public:
   explicit FrontColumns(size_t rows) : created_at_(rows), replay_(rows), id_(rows) {}
-  void Add(const KeyPlace& place);
+  void Add(const KeyPoint& point);
   void AddTo(pg::Arguments* arguments);
 
  private:

@@ -99,7 +99,7 @@ void PassSent(const ParkedOwner& owner, int64_t now, DueFronts* fronts);
 int64_t NextDue(const ParkedOwner& owner, const std::vector<std::string>& without, const DueFronts& fronts);
 
 // --- sending ---
-enum class DueVerdict : uint8_t {
+enum class DueDecision : uint8_t {
   kTake,
   kBlock,  // something of its key has to go first, at a time not known: it becomes blocked
   kLater,  // another transaction has a row of its key locked: nothing is done with it now
@@ -107,18 +107,18 @@ enum class DueVerdict : uint8_t {
 
 // A row that is due, locked.
 struct DueRow {
-  KeyPlace place;
+  KeyPoint point;
   uint64_t order_key = 0;
   bool scheduled = false;
   int64_t rank = 0;     // the order in which rows go: created_at, of a scheduled event the time it was due
   bool paused = false;  // its key was paused by an operator
   size_t bytes = 0;
-  DueVerdict verdict = DueVerdict::kTake;
+  DueDecision decision = DueDecision::kTake;
 };
 
 // A waiting row of a key, from its head on.
 struct WaitingRow {
-  KeyPlace place;
+  KeyPoint point;
   bool blocked = false;
 };
 
@@ -128,7 +128,7 @@ struct DueKey {
   int64_t up_to = INT64_MIN;  // its last row that is due and retrying; INT64_MIN: scheduled ones only
   bool paused = false;
   bool dead = false;  // a dead row holds what is behind it
-  KeyPlace first_dead;
+  KeyPoint first_dead;
   size_t first = 0;  // its waiting rows up to there, in DueWork::waiting
   size_t count = 0;
 };

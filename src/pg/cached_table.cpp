@@ -107,7 +107,7 @@ void CachedTable::Read() {
   rows_ = rows;
   owner_ = owner;
   changes_read_ = changes;
-  readings_++;
+  times_read_++;
 }
 
 }  // namespace outbox::pg

@@ -50,7 +50,7 @@ class CachedTable {
   // The table's owner when it was read; InvalidOid: there was none.
   Oid owner() const { return owner_; }
   // How often it was read. What a caller has made of Rows() holds as long as this is the same.
-  uint64 readings() const { return readings_; }
+  uint64 times_read() const { return times_read_; }
   // Has it read again: something else has changed that rows are about.
   void Outdate() { changes_++; }
 
@@ -70,7 +70,7 @@ class CachedTable {
   bool watching_ = false;
   uint64 changes_ = 1;  // heard of
   uint64 changes_read_ = 0;
-  uint64 readings_ = 0;
+  uint64 times_read_ = 0;
   Oid table_ = InvalidOid;  // when it was read
   Oid owner_ = InvalidOid;
   List* rows_ = NIL;

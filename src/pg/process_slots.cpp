@@ -20,7 +20,7 @@ int RelaysWanted(const DatabaseSlot& slot) {
   return slot.active && settings.enabled ? Min(slot.relay_demand, settings.workers) : 0;
 }
 
-bool HasNoPlace(Oid database) {
+bool HasNoSlot(Oid database) {
   bool none = true;
   for (int i = 0; i < Shared()->max_databases; i++) {
     none = none && Databases()[i].database != InvalidOid && Databases()[i].database != database;

@@ -7,9 +7,9 @@ namespace outbox::pg {
 
 // How many relay workers an active database is to have.
 int RelaysWanted(const DatabaseSlot& slot);
-// Whether other databases have all places that there are for databases, so that the launcher does not know of this one.
+// Whether other databases have all slots that there are for databases, so that the launcher does not know of this one.
 // With the lock of the shared memory held.
-bool HasNoPlace(Oid database);
+bool HasNoSlot(Oid database);
 // How many processes of all databases would run at once if there were room, from shared memory; without those of
 // database `except`.
 int WantedProcesses(Oid except);

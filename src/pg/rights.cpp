@@ -176,9 +176,9 @@ const Right* PatternRights::Of(Oid role) {
   if (role == granted_.owner()) {
     return &kFree;
   }
-  if (reading_ != granted_.readings()) {
+  if (times_read_ != granted_.times_read()) {
     Forget();
-    reading_ = granted_.readings();
+    times_read_ = granted_.times_read();
     limits_ = false;
     const ListCell* cell = nullptr;
     foreach (cell, granted) {

@@ -69,7 +69,7 @@ class PatternRights {
   CachedTable granted_;
   const Matches matches_;
   bool watching_ = false;
-  uint64 reading_ = 0;  // of granted_, that `known_` are made of
+  uint64 times_read_ = 0;  // of granted_, that `known_` are made of
   bool limits_ = false;
   Right rights_[kRoles] = {};
   int known_ = 0;

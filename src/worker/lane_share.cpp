@@ -18,7 +18,7 @@ constexpr int64_t kAllStart = 200'000;  // workers that start together do not ta
 bool LaneShare::Due() {
   const int64_t now = clock_->NowMicros();
   alone_from_ = alone_from_ == 0 ? now + kAllStart : alone_from_;
-  if (pg_atomic_exchange_u32(&place_.worker_slot->lanes_freed, 0) != 0) {
+  if (pg_atomic_exchange_u32(&self_.worker_slot->lanes_freed, 0) != 0) {
     DueAt(last_ + kSoonest);
   }
   if (now < next_) {
@@ -32,8 +32,8 @@ bool LaneShare::Due() {
 int LaneShare::Of(int all) {
   all_ = all;
   const int64_t now = clock_->NowMicros();
-  const int expected = std::min({pg::settings.workers, place_.database_slot->relays_allowed, all});
-  const pg::Sharers sharers = pg::CountSharers(place_.database, now - kSteady);
+  const int expected = std::min({pg::settings.workers, self_.database_slot->relays_allowed, all});
+  const pg::Sharers sharers = pg::CountSharers(self_.database, now - kSteady);
   if (sharers.oldest_other != 0) {
     DueAt(sharers.oldest_other + kSteady);
   }

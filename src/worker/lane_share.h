@@ -6,14 +6,14 @@
 #include <cstdint>
 
 #include "relay/common/engine_clock.h"
-#include "worker/relay_place.h"
+#include "worker/relay_self.h"
 
 namespace outbox::worker {
 
 class LaneShare {
  public:
   // `clock` outlives it.
-  LaneShare(const RelayPlace& place, relay::Clock* clock) : place_(place), clock_(clock) {}
+  LaneShare(const RelaySelf& self, relay::Clock* clock) : self_(self), clock_(clock) {}
 
   // Lanes are to be shared out again at the latest at `when`, monotonic microseconds.
   void DueAt(int64_t when) { next_ = std::min(next_, when); }
@@ -27,7 +27,7 @@ class LaneShare {
   int all() const { return all_; }
 
  private:
-  const RelayPlace place_;
+  const RelaySelf self_;
   relay::Clock* const clock_;
   int64_t next_ = 0;           // monotonic microseconds
   int64_t last_ = 0;           // the same: when it was due

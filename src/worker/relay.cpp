@@ -97,15 +97,15 @@ bool ServersMayHaveChanged() {
   return changed;
 }
 
-Relay::Relay(const RelayPlace& place)
-    : place_(place),
+Relay::Relay(const RelaySelf& self)
+    : self_(self),
       clock_(std::make_unique<SystemClock>()),
       installation_(clock_.get()),
-      share_(place, clock_.get()),
-      publisher_(place, clock_.get()),
-      nothing_parked_(place.incarnation),
+      share_(self, clock_.get()),
+      publisher_(self, clock_.get()),
+      nothing_parked_(self.incarnation),
       engine_(std::make_unique<relay::Engine>(clock_.get(), OptionsFromSettings())),
-      parked_generation_(pg_atomic_read_u64(&place.database_slot->parked_generation)) {}
+      parked_generation_(pg_atomic_read_u64(&self.database_slot->parked_generation)) {}
 
 Relay::~Relay() = default;
 
@@ -133,7 +133,7 @@ void Relay::ThrowTrouble() {
 }
 
 void Relay::Look() {
-  if (pg_atomic_read_u64(&place_.database_slot->config_generation) != generation_) {
+  if (pg_atomic_read_u64(&self_.database_slot->config_generation) != generation_) {
     installation_.LookNow();  // the extension itself may be going
   }
   if (installation_.Look()) {
@@ -143,7 +143,7 @@ void Relay::Look() {
 
 void Relay::Reload() {
   // Both read before the tables: a change that comes later is seen by the next turn.
-  uint64_t generation = pg_atomic_read_u64(&place_.database_slot->config_generation);
+  uint64_t generation = pg_atomic_read_u64(&self_.database_slot->config_generation);
   bool servers = ServersMayHaveChanged();
   // An event may have come with a change of its route, whose news comes after it, or not at all (COMMIT PREPARED).
   if (generation == generation_ && !servers && !engine_->WantsConfig()) {
@@ -236,10 +236,10 @@ void Relay::MakeUseOfPlaces() {
   places_.next_at = now < places_.until ? now + kSecond : relay::kNever;
   const std::vector<int64_t> live = RouteIds(config_);
   const int places =
-      pg::Guard([&] { return metrics::FreeRouteSlots(place_.database, {.ids = live.data(), .count = live.size()}); });
+      pg::Guard([&] { return metrics::FreeRouteSlots(self_.database, {.ids = live.data(), .count = live.size()}); });
   std::set<int64_t> routes;
   for (auto& [id, lane] : lanes_) {
-    if (lane.leaving || metrics::HasSlot(place_.database, id.route_id, lane.destination)) {
+    if (lane.leaving || metrics::HasSlot(self_.database, id.route_id, lane.destination)) {
       continue;
     }
     if (!routes.contains(id.route_id) && routes.size() >= static_cast<size_t>(places)) {
@@ -281,8 +281,8 @@ void Relay::Rebalance() {
     return;
   }
   std::vector<LaneId> claimed;
-  pg_atomic_write_u64(&place_.worker_slot->barrier_done, 0);  // a lane that is claimed has reached nothing yet
-  log::ClaimLanes(place_.incarnation, share - owned, &claimed);
+  pg_atomic_write_u64(&self_.worker_slot->barrier_done, 0);  // a lane that is claimed has reached nothing yet
+  log::ClaimLanes(self_.incarnation, share - owned, &claimed);
   for (const LaneId& id : claimed) {
     if (!Add(id)) {
       given_back_.lanes.push_back(id);
@@ -309,13 +309,13 @@ bool Relay::Add(const LaneId& id) {
   }
   relay::LaneLogs logs;
   logs.filter = std::make_shared<relay::LaneFilter>(spec);
-  logs.log = std::make_unique<log::PgLaneLog>(id, static_cast<int>(route->second.config.lanes), place_.incarnation,
+  logs.log = std::make_unique<log::PgLaneLog>(id, static_cast<int>(route->second.config.lanes), self_.incarnation,
                                               logs.filter.get(), &windows_);
-  logs.parked = std::make_unique<parked::PgParkedLog>(id, place_.incarnation, publisher_.dead_letters(),
+  logs.parked = std::make_unique<parked::PgParkedLog>(id, self_.incarnation, publisher_.dead_letters(),
                                                       &nothing_parked_, &erasures_);
-  logs.sides = std::make_unique<log::PgSideLog>(id, static_cast<int>(route->second.config.lanes), place_.incarnation,
-                                                &erasures_);
-  logs.figures = FiguresOf(place_.database, id.route_id, destination, config_);
+  logs.sides =
+      std::make_unique<log::PgSideLog>(id, static_cast<int>(route->second.config.lanes), self_.incarnation, &erasures_);
+  logs.figures = FiguresOf(self_.database, id.route_id, destination, config_);
   OwnedLane lane;
   lane.route = route->second;
   lane.destination = destination;
@@ -359,7 +359,7 @@ void Relay::GiveBack() {
   const size_t before = lanes.size();
   std::erase_if(lanes,
                 [&](const LaneId& id) { return lanes_.contains(id); });  // lost, and claimed anew before its turn
-  const bool free = log::ReleaseLanes(place_.incarnation, &lanes, given_back_.unanswered);
+  const bool free = log::ReleaseLanes(self_.incarnation, &lanes, given_back_.unanswered);
   if (lanes.empty()) {
     given_back_.unanswered.clear();
   }
@@ -375,8 +375,8 @@ void Relay::GiveBack() {
 // where commits go by that are nothing for them, no lane is shown anew for each.
 void Relay::Publish() {
   const int64_t began = clock_->NowMicros();
-  publishing_.changed |= engine_->TakeChanged() || pg_atomic_read_u64(&place_.worker_slot->barrier_done) <
-                                                       pg_atomic_read_u64(&place_.database_slot->barrier);
+  publishing_.changed |= engine_->TakeChanged() || pg_atomic_read_u64(&self_.worker_slot->barrier_done) <
+                                                       pg_atomic_read_u64(&self_.database_slot->barrier);
   if (began < (publishing_.changed ? publishing_.at : publishing_.for_reading_at) && !stopping_) {
     return;
   }
@@ -452,7 +452,7 @@ void Relay::Turn() {
   const auto attempt = [this](Chore* chore, void (Relay::*part)()) {
     chore->Do(clock_.get(), &trouble_, [&] { (this->*part)(); });
   };
-  const uint64_t generation = pg_atomic_read_u64(&place_.database_slot->config_generation);
+  const uint64_t generation = pg_atomic_read_u64(&self_.database_slot->config_generation);
   attempt(&chores_.look, &Relay::Look);
   if (uprooted()) {
     return;
@@ -465,15 +465,15 @@ void Relay::Turn() {
     attempt(&chores_.balance, &Relay::Rebalance);
   }
   relay::TurnInput input;
-  input.barrier = pg_atomic_read_u64(&place_.database_slot->barrier);
-  const uint64_t parked = pg_atomic_read_u64(&place_.database_slot->parked_generation);
+  input.barrier = pg_atomic_read_u64(&self_.database_slot->barrier);
+  const uint64_t parked = pg_atomic_read_u64(&self_.database_slot->parked_generation);
   input.parked = parked != parked_generation_;
   input.config_reads = config_reads_;
-  input.config_changed = [slot = place_.database_slot, generation] {
+  input.config_changed = [slot = self_.database_slot, generation] {
     return pg_atomic_read_u64(&slot->config_generation) != generation;
   };
   // Cleared before the log is read, with a full barrier: a commit that comes too late for this turn sets it again.
-  input.woken = pg_atomic_exchange_u32(&place_.worker_slot->pending, 0) != 0;
+  input.woken = pg_atomic_exchange_u32(&self_.worker_slot->pending, 0) != 0;
   windows_.BeginTurn();
   nothing_parked_.Forget();
   int64_t deadline = engine_->Turn(input);

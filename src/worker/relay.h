@@ -18,14 +18,14 @@
 #include "worker/installation_watch.h"
 #include "worker/lane_share.h"
 #include "worker/relay_config.h"
-#include "worker/relay_place.h"
 #include "worker/relay_publish.h"
+#include "worker/relay_self.h"
 
 namespace outbox::worker {
 
 class Relay {
  public:
-  explicit Relay(const RelayPlace& place);
+  explicit Relay(const RelaySelf& self);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -92,7 +92,7 @@ class Relay {
   void Publish();
   void PlanWait(int64_t deadline);
 
-  const RelayPlace place_;
+  const RelaySelf self_;
   std::unique_ptr<relay::Clock> clock_;
   InstallationWatch installation_;
   LaneShare share_;

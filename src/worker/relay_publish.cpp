@@ -90,7 +90,7 @@ void RelayPublisher::ShowNewLanes(int64_t now) {
   for (const relay::LaneStatus* status : new_) {
     taken_.push_back({status->id});
   }
-  TakeLaneSlots(place_.database, place_.incarnation, taken_);
+  TakeLaneSlots(self_.database, self_.incarnation, taken_);
   for (size_t i = 0; i < new_.size(); ++i) {
     ShownLane& lane = lanes_[new_[i]->id];
     lane.slot = taken_[i].slot;
@@ -115,7 +115,7 @@ void RelayPublisher::ShowLane(const relay::LaneStatus& status, int64_t now, Show
   if (lane.slot != nullptr) {
     LaneView view = status;
     view.behind_since = lane.behind_since;
-    WriteLaneSlot(lane.slot, place_.incarnation, view, status.barrier_done);
+    WriteLaneSlot(lane.slot, self_.incarnation, view, status.barrier_done);
   }
 }
 
@@ -154,7 +154,7 @@ void RelayPublisher::FreeLanesThatLeft() {
       continue;
     }
     if (shown->second.slot != nullptr) {
-      FreeLaneSlot(shown->second.slot, place_.incarnation);
+      FreeLaneSlot(shown->second.slot, self_.incarnation);
     }
     shown = lanes_.erase(shown);
   }
@@ -191,21 +191,21 @@ void RelayPublisher::ShowBarrier(const RelayState& state) {
                        (status.error != nullptr && status.state == LaneState::kBackingOff);
     quiet = quiet && waits && status.inflight_count == 0 && status.retrying_count == 0;
   }
-  const uint64_t asked = pg_atomic_read_u64(&place_.database_slot->barrier);
+  const uint64_t asked = pg_atomic_read_u64(&self_.database_slot->barrier);
   const bool current =
-      state.generation != 0 && state.generation == pg_atomic_read_u64(&place_.database_slot->config_generation);
+      state.generation != 0 && state.generation == pg_atomic_read_u64(&self_.database_slot->config_generation);
   const bool all = current && reached == state.lanes.size() && static_cast<int>(reached) == state.lanes_everywhere;
   done = reached == 0 ? 0 : done;
-  pg_atomic_write_u64(&place_.worker_slot->barrier_done, reached == state.lanes.size() ? done : 0);
-  if (all && done > pg_atomic_read_u64(&place_.database_slot->barrier_done)) {
-    pg_atomic_write_u64(&place_.database_slot->barrier_done, done);
+  pg_atomic_write_u64(&self_.worker_slot->barrier_done, reached == state.lanes.size() ? done : 0);
+  if (all && done > pg_atomic_read_u64(&self_.database_slot->barrier_done)) {
+    pg_atomic_write_u64(&self_.database_slot->barrier_done, done);
   }
   bool caught_up = true;
   for (const relay::LaneStatus& status : lane_statuses_) {
     caught_up = caught_up && (status.id.side != 0 || status.barrier_done >= asked || status.state != LaneState::kIdle);
   }
   pg::SetQuiet(quiet && current && caught_up && !lane_statuses_.empty() &&
-               pg_atomic_read_u32(&place_.worker_slot->pending) == 0);
+               pg_atomic_read_u32(&self_.worker_slot->pending) == 0);
 }
 
 // Trouble with tables is the server's own: it is also written to the server log, each code once a minute, however lanes
@@ -252,7 +252,7 @@ void RelayPublisher::SayLanesWork() {
 // An outage goes on when a worker, or in good order the server, ends and starts again: it began where it began. A new
 // worker takes the destination for well until it has tried, so being well counts once that has lasted.
 void RelayPublisher::FollowOutage(const ShownDestination& shown, int64_t now, relay::DestinationStatus* status) const {
-  if (shown.figures == nullptr || !metrics::HasSlot(place_.database, status->id)) {
+  if (shown.figures == nullptr || !metrics::HasSlot(self_.database, status->id)) {
     return;
   }
   Counter& down_since = shown.figures->down_since;
@@ -273,9 +273,9 @@ void RelayPublisher::FollowOutage(const ShownDestination& shown, int64_t now, re
 void RelayPublisher::TakePlaces(uint32_t server, const std::string& name, int64_t now, ShownDestination* shown) const {
   shown->asked_at = now;
   if (shown->slot == nullptr) {
-    shown->slot = TakeDestinationSlot(place_.database, server, name.c_str(), place_.incarnation);
+    shown->slot = TakeDestinationSlot(self_.database, server, name.c_str(), self_.incarnation);
   }
-  shown->figures = metrics::TakeDestination(place_.database, server);
+  shown->figures = metrics::TakeDestination(self_.database, server);
 }
 
 void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
@@ -286,7 +286,7 @@ void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
       continue;
     }
     if (shown->second.slot != nullptr) {
-      FreeDestinationSlot(shown->second.slot, place_.incarnation);
+      FreeDestinationSlot(shown->second.slot, self_.incarnation);
     }
     shown = destinations_.erase(shown);
   }
@@ -298,7 +298,7 @@ void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
       shown.taken_at = now;
       TakePlaces(status.id, known->second.name, now, &shown);
     } else if (now - shown.asked_at >= kAskEvery && known != state.config.destinations.end() &&
-               (shown.slot == nullptr || !metrics::HasSlot(place_.database, status.id))) {
+               (shown.slot == nullptr || !metrics::HasSlot(self_.database, status.id))) {
       TakePlaces(status.id, known->second.name, now, &shown);
     }
     FollowOutage(shown, now, &status);
@@ -311,7 +311,7 @@ void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
       WarnOfRenewal(known->second.name.c_str(), status.warning->message.c_str());
     }
     if (shown.slot != nullptr && (made || shown.state != status.state || now - shown.written_at >= kWriteEvery)) {
-      WriteDestinationSlot(shown.slot, place_.incarnation, status);
+      WriteDestinationSlot(shown.slot, self_.incarnation, status);
       shown.state = status.state;
       shown.written_at = now;
     }

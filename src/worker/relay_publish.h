@@ -13,7 +13,7 @@
 #include "worker/incidents.h"
 #include "worker/lane_board.h"
 #include "worker/relay_config.h"
-#include "worker/relay_place.h"
+#include "worker/relay_self.h"
 
 namespace outbox::worker {
 
@@ -31,8 +31,8 @@ struct RelayState {
 class RelayPublisher {
  public:
   // `clock` outlives it.
-  RelayPublisher(const RelayPlace& place, relay::Clock* clock)
-      : place_(place), clock_(clock), incidents_(TroubleBoard(place.database, place.incarnation)) {}
+  RelayPublisher(const RelaySelf& self, relay::Clock* clock)
+      : self_(self), clock_(clock), incidents_(TroubleBoard(self.database, self.incarnation)) {}
 
   // Returns false if a lane has trouble with its tables.
   bool Publish(const RelayState& state);
@@ -82,7 +82,7 @@ class RelayPublisher {
   void ShowBarrier(const RelayState& state);
   void Describe(const RelayState& state);
 
-  const RelayPlace place_;
+  const RelaySelf self_;
   relay::Clock* const clock_;
   parked::DeadLetters dead_letters_;
   Incidents incidents_;

@@ -16,7 +16,7 @@ namespace {
 using C = ErrorClass;
 
 struct Expected {
-  Verdict verdict;
+  Meaning meaning;
   ErrorClass error_class;
   Note note;
   std::set<int> codes;
@@ -24,20 +24,20 @@ struct Expected {
 
 // Every row of the table is in exactly one of these sets, so a change of the table is a change here.
 const Expected kExpected[] = {
-    {Verdict::kBatch, C::kMessage, Note::kSize, {10, 18}},
-    {Verdict::kBatch, C::kSolo, Note::kNone, {32, 87}},
-    {Verdict::kBatch, C::kTopic, Note::kNone, {44}},
-    {Verdict::kBatch, C::kDestination, Note::kCapped, {2}},
-    {Verdict::kRefused, C::kTopic, Note::kNone, {-190, -188, 3, 17, 29, 37, 38, 39, 40, 100, 103}},
-    {Verdict::kRefused, C::kConfig, Note::kNone, {-181, -169, -165, 21, 30, 31, 33, 34, 35, 43, 50,  53, 54,
+    {Meaning::kBatch, C::kMessage, Note::kSize, {10, 18}},
+    {Meaning::kBatch, C::kSolo, Note::kNone, {32, 87}},
+    {Meaning::kBatch, C::kTopic, Note::kNone, {44}},
+    {Meaning::kBatch, C::kDestination, Note::kCapped, {2}},
+    {Meaning::kRefused, C::kTopic, Note::kNone, {-190, -188, 3, 17, 29, 37, 38, 39, 40, 100, 103}},
+    {Meaning::kRefused, C::kConfig, Note::kNone, {-181, -169, -165, 21, 30, 31, 33, 34, 35, 43, 50,  53, 54,
                                                   58,   61,   62,   63, 64, 65, 66, 76, 93, 97, 114, 115}},
-    {Verdict::kRefused, C::kInternal, Note::kNone, {-186, -173, -172, -170}},
-    {Verdict::kRefused,
+    {Meaning::kRefused, C::kInternal, Note::kNone, {-186, -173, -172, -170}},
+    {Meaning::kRefused,
      C::kDestination,
      Note::kNone,
      {-199, -198, -196, -194, -193, -189, -187, -183, 8, 14, 15, 16, 51, 89}},
     // The first could be a topic's; the others never come back from producing.
-    {Verdict::kRefused,
+    {Meaning::kRefused,
      C::kDestination,
      Note::kCapped,
      {-191, -182, -180, -179, -178, -177, -176, -175, -174, -171, -168, -167, -164, -162, -161, -160, -159, -158,
@@ -46,12 +46,12 @@ const Expected kExpected[] = {
       69,   70,   71,   72,   73,   77,   78,   79,   80,   81,   82,   83,   84,   85,   86,   88,   91,   92,
       94,   95,   96,   98,   99,   101,  102,  104,  105,  106,  107,  108,  109,  110,  111,  112,  113,  116,
       117,  118,  119,  121,  122,  123,  124,  125,  126,  127,  128,  130,  131,  132,  133}},
-    {Verdict::kRetry,
+    {Meaning::kRetry,
      C::kDestination,
      Note::kNone,
      {-197, -195, -192, -185, -166, -163, -153, -137, 5, 6, 7, 13, 74, 75, 129}},
-    {Verdict::kRetry, C::kFatalClient, Note::kNone, {-150, -149, -148, -144, 45, 46, 47, 48, 49, 52, 59, 90, 120}},
-    {Verdict::kRetry, C::kNone, Note::kNone, {-184, -152, -151, -138}},
+    {Meaning::kRetry, C::kFatalClient, Note::kNone, {-150, -149, -148, -144, 45, 46, 47, 48, 49, 52, 59, 90, 120}},
+    {Meaning::kRetry, C::kNone, Note::kNone, {-184, -152, -151, -138}},
 };
 
 TEST(KafkaErrors, WholeTable) {
@@ -61,7 +61,7 @@ TEST(KafkaErrors, WholeTable) {
     for (int code : expected.codes) {
       const ErrorRule& rule = RuleFor(code);
       EXPECT_EQ(rule.code, code) << "no row";
-      EXPECT_EQ(rule.verdict, expected.verdict) << rule.name;
+      EXPECT_EQ(rule.meaning, expected.meaning) << rule.name;
       EXPECT_EQ(rule.error_class, expected.error_class) << rule.name;
       EXPECT_EQ(rule.note, expected.note) << rule.name;
     }
@@ -120,7 +120,7 @@ TEST(KafkaErrors, SortedAndNamedAsTheLibraryNamesThem) {
 
 TEST(KafkaErrors, UnknownCodesAreDestinationTrouble) {
   for (int code : {-999, -136, 134, 999, 30000}) {
-    EXPECT_EQ(RuleFor(code).verdict, Verdict::kRefused) << code;
+    EXPECT_EQ(RuleFor(code).meaning, Meaning::kRefused) << code;
     EXPECT_EQ(RuleFor(code).error_class, C::kDestination) << code;
     EXPECT_EQ(RuleFor(code).note, Note::kCapped) << code;
   }

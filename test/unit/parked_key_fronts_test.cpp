@@ -8,12 +8,12 @@ namespace {
 
 constexpr size_t kMany = KeyFronts::kManyRows;
 
-KeyPlace At(int64_t created_at, int64_t replay = 0, uint8_t id = 0) {
-  KeyPlace place;
-  place.created_at = created_at;
-  place.replay = replay;
-  place.id[0] = id;
-  return place;
+KeyPoint At(int64_t created_at, int64_t replay = 0, uint8_t id = 0) {
+  KeyPoint point;
+  point.created_at = created_at;
+  point.replay = replay;
+  point.id[0] = id;
+  return point;
 }
 
 TEST(KeyFronts, AreOfKeysWithManyRows) {
@@ -42,11 +42,11 @@ TEST(KeyFronts, MoveOnAndAreForgottenOneByOneOrAll) {
 }
 
 TEST(KeyFronts, GiveWayToWhatAppearsBeforeThem) {
-  for (const KeyPlace& before : {At(9, 5, 5), At(10, 2, 5), At(10, 3, 4)}) {
+  for (const KeyPoint& before : {At(9, 5, 5), At(10, 2, 5), At(10, 3, 4)}) {
     KeyFronts fronts;
     fronts.Found(1, At(10, 3, 5), kMany);
     fronts.Found(2, At(10, 3, 5), kMany);
-    for (const KeyPlace& behind : {At(10, 3, 5), At(10, 3, 6), At(10, 4, 0), At(11)}) {
+    for (const KeyPoint& behind : {At(10, 3, 5), At(10, 3, 6), At(10, 4, 0), At(11)}) {
       fronts.Appeared(1, behind);
       EXPECT_EQ(fronts.Of(1), At(10, 3, 5));
     }

@@ -206,7 +206,7 @@ TEST_F(RedisSinkTest, ARecordAtWhichTheServerHangsUpIsRefused) {
 }
 
 TEST(Suspects, NoRecordIsToBlameForAServerThatStartsAgain) {
-  using Verdict = Suspects::Verdict;
+  using Suspicion = Suspects::Suspicion;
   const std::vector<uint64_t> one = {1};
   const std::vector<uint64_t> three = {1, 2, 3};
   Suspects suspects;
@@ -218,27 +218,27 @@ TEST(Suspects, NoRecordIsToBlameForAServerThatStartsAgain) {
   EXPECT_FALSE(suspects.any()) << "a server that does not tell which run it is";
   for (const char* run : {"a", "b", "c", "d", "d"}) {
     close(run, one);
-    EXPECT_EQ(suspects.Judge(1), Verdict::kAlone) << run;
+    EXPECT_EQ(suspects.Judge(1), Suspicion::kAlone) << run;
   }
   close("d", one);
-  EXPECT_EQ(suspects.Judge(1), Verdict::kGuilty);
+  EXPECT_EQ(suspects.Judge(1), Suspicion::kGuilty);
   suspects.Met("e");
-  EXPECT_EQ(suspects.Judge(1), Verdict::kInnocent) << "the run that closed is gone: it was its own trouble";
+  EXPECT_EQ(suspects.Judge(1), Suspicion::kInnocent) << "the run that closed is gone: it was its own trouble";
   for (int i = 0; i < 5; ++i) {
     close("e", three);
   }
-  EXPECT_EQ(suspects.Judge(1), Verdict::kAlone) << "never with others";
+  EXPECT_EQ(suspects.Judge(1), Suspicion::kAlone) << "never with others";
   suspects.Written(1);
-  EXPECT_EQ(suspects.Judge(1), Verdict::kInnocent);
+  EXPECT_EQ(suspects.Judge(1), Suspicion::kInnocent);
   for (int i = 0; i < 3; ++i) {
     close("e", {2});
     close("e", {3});
   }
-  EXPECT_EQ(suspects.Judge(2), Verdict::kGuilty);
+  EXPECT_EQ(suspects.Judge(2), Suspicion::kGuilty);
   suspects.Blame(2);
-  EXPECT_EQ(suspects.Judge(3), Verdict::kAlone) << "whatever is sent: no record's fault";
+  EXPECT_EQ(suspects.Judge(3), Suspicion::kAlone) << "whatever is sent: no record's fault";
   suspects.Wrote();
-  EXPECT_EQ(suspects.Judge(3), Verdict::kGuilty);
+  EXPECT_EQ(suspects.Judge(3), Suspicion::kGuilty);
   suspects.Expire(121'000'000);
   EXPECT_FALSE(suspects.any());
 }

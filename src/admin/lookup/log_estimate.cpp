@@ -150,11 +150,11 @@ LogEstimate* EstimateLog() {
   return estimate;
 }
 
-LogPlace PlaceInLog(const LogEstimate::Table& table, uint64 xid) {
-  LogPlace place = {};
+LogBegin BeginInLog(const LogEstimate::Table& table, uint64 xid) {
+  LogBegin begin = {};
   days::LogTable opened;
   if (!table.readable || !table.indexed || table.largest_xid < xid || !days::OpenLogTable(table.oid, &opened)) {
-    return place;
+    return begin;
   }
   if (opened.index != nullptr) {
     IndexScanDesc scan = days::BeginXidScan(opened, 1);
@@ -165,16 +165,16 @@ LogPlace PlaceInLog(const LogEstimate::Table& table, uint64 xid) {
     TupleTableSlot* slot = table_slot_create(opened.heap, nullptr);
     if (index_getnext_slot(scan, ForwardScanDirection, slot)) {
       bool null = false;
-      place.found = true;
-      place.block = Min(ItemPointerGetBlockNumber(&slot->tts_tid), table.blocks - 1);
-      place.created_at =
+      begin.found = true;
+      begin.block = Min(ItemPointerGetBlockNumber(&slot->tts_tid), table.blocks - 1);
+      begin.created_at =
           DatumGetTimestampTz(slot_getattr(slot, days::LogColumn::kCreatedAt + 1, &null)) + kPgEpochMicros;
     }
     ExecDropSingleTupleTableSlot(slot);
     index_endscan(scan);
   }
   days::CloseLogTable(opened);
-  return place;
+  return begin;
 }
 
 }  // namespace outbox::admin

@@ -35,11 +35,11 @@ struct LogEstimate {
 LogEstimate* EstimateLog();
 
 // Where the rows of a transaction and of later ones begin in one of the tables.
-struct LogPlace {
+struct LogBegin {
   bool found;        // there are some, and an index to find them by
   uint32 block;      // rows are appended: most later ones are in later blocks
   int64 created_at;  // of the first of them, Unix microseconds
 };
-LogPlace PlaceInLog(const LogEstimate::Table& table, uint64 xid);
+LogBegin BeginInLog(const LogEstimate::Table& table, uint64 xid);
 
 }  // namespace outbox::admin

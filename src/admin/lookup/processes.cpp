@@ -35,16 +35,16 @@ std::string FewSlotsHint(const Processes& processes) {
   return pg::Guard([wanted = processes.wanted] { return pg::RoomHint(wanted); });
 }
 
-bool HasNoPlace() {
+bool HasNoSlot() {
   return pg::Guard([] {
     LWLockAcquire(pg::Shared()->lock, LW_SHARED);
-    const bool none = pg::HasNoPlace(MyDatabaseId);
+    const bool none = pg::HasNoSlot(MyDatabaseId);
     LWLockRelease(pg::Shared()->lock);
     return none;
   });
 }
 
-std::string NoPlaceText() {
+std::string NoSlotText() {
   return "All " + std::to_string(pg::Shared()->max_databases) + " places for databases are taken.";
 }
 
@@ -81,7 +81,7 @@ Cell WhyNobodyWorks() {
          : CountIdentities().IsCopy() ? "this outbox is a copy: outbox.adopt() has it publish from here"
          : !pg::settings.enabled      ? "outbox.enabled is off"
          : pg::settings.workers == 0  ? "outbox.workers is 0"
-         : HasNoPlace()               ? "outbox.max_databases is used up by other databases"
+         : HasNoSlot()                ? "outbox.max_databases is used up by other databases"
                                       : "no relay worker runs; outbox.process says why";
 }
 

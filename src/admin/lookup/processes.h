@@ -19,10 +19,10 @@ Processes CountProcesses(int mine = -1);
 std::string FewSlotsText(const Processes& processes);
 std::string FewSlotsHint(const Processes& processes);
 
-// Of this database, as pg::HasNoPlace(): none of outbox's processes serves it. Needs the shared memory. Throws.
-bool HasNoPlace();
-std::string NoPlaceText();  // "All 64 places for databases are taken."
-inline constexpr const char* kNoPlaceHint = "Raise outbox.max_databases and restart the server.";
+// Of this database, as pg::HasNoSlot(): none of outbox's processes serves it. Needs the shared memory. Throws.
+bool HasNoSlot();
+std::string NoSlotText();  // "All 64 places for databases are taken."
+inline constexpr const char* kNoSlotHint = "Raise outbox.max_databases and restart the server.";
 
 // "The launcher, process 123, is there, and has done nothing since ...: ...". "": it does what it has to do, or is not
 // there.

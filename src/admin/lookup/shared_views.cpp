@@ -141,7 +141,7 @@ bool TryReadSharedView(Oid database, SharedView* view) {
     CopyLanes(database, &view->lanes);
     CopyDestinations(database, &view->destinations);
     CopyStanding(database, &view->standing);
-    view->no_place = pg::HasNoPlace(database);
+    view->no_slot = pg::HasNoSlot(database);
     for (int i = 0; i < pg::Shared()->max_databases; i++) {
       pg::DatabaseSlot& slot = pg::Databases()[i];
       if (slot.database == database) {

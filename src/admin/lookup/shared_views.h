@@ -52,7 +52,7 @@ std::vector<pg::StandingSlot> ReadStanding(Oid database);
 // What one answer shows of a database, as it was at one moment.
 struct SharedView {
   int relays_wanted = 0;
-  bool no_place = false;            // it has no slot, and others have all
+  bool no_slot = false;             // it has no slot, and others have all
   uint64 clock = 0;                 // last reading, Unix microseconds; 0: none
   std::vector<WorkerView> workers;  // of all databases
   std::vector<OwnedLaneView> lanes;

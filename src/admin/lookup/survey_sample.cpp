@@ -19,11 +19,11 @@ void SurveySample::FindUnwalked(const log::WindowBounds& window, const log::Scan
     }
     const bool within = here && state.inside;
     const uint64 from = within ? state.xid + 1 : window.xids.begin;
-    LogPlace begin = {};
+    LogBegin begin = {};
     if (table.least_xid >= from && table.least_xid < window.xids.end) {
       begin.found = true;  // all of it
     } else {
-      begin = PlaceInLog(table, from);
+      begin = BeginInLog(table, from);
     }
     if (!begin.found && !within) {
       continue;
@@ -36,7 +36,7 @@ void SurveySample::FindUnwalked(const log::WindowBounds& window, const log::Scan
         continue;
       }
     }
-    const LogPlace end = PlaceInLog(table, window.xids.end);
+    const LogBegin end = BeginInLog(table, window.xids.end);
     ranges_.push_back({table.oid, block, Max(end.found ? end.block : table.blocks, block + 1)});
   }
 }

@@ -10,11 +10,11 @@ int64 TransactionTimes::Of(uint64 xid) {
   if (made.second) {
     pg::Guard([&] {
       for (const LogEstimate::Table* table : tables_) {
-        const LogPlace place = PlaceInLog(*table, xid);
-        if (place.found && (time == 0 || place.created_at < time)) {
-          time = place.created_at;
+        const LogBegin begin = BeginInLog(*table, xid);
+        if (begin.found && (time == 0 || begin.created_at < time)) {
+          time = begin.created_at;
         }
-        if (place.found && table->day_from_today != PG_INT32_MIN) {
+        if (begin.found && table->day_from_today != PG_INT32_MIN) {
           break;  // those of later days are later
         }
       }

@@ -321,8 +321,8 @@ void CheckProcesses(Findings* findings) {
   const Processes processes = CountProcesses();
   if (!kept && !Used()) {
     findings->Ok("keeper", "No keeper is needed before the first route or event.");
-  } else if (!kept && HasNoPlace()) {
-    findings->Problem("keeper", NoPlaceText() + " Nothing of outbox runs for this one.", kNoPlaceHint);
+  } else if (!kept && HasNoSlot()) {
+    findings->Problem("keeper", NoSlotText() + " Nothing of outbox runs for this one.", kNoSlotHint);
   } else if (!kept && processes.places == 0) {
     findings->Problem("keeper", FewSlotsText(processes), FewSlotsHint(processes));
   } else if (!kept && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0) {

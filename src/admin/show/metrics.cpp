@@ -449,9 +449,9 @@ void AddDestinations(const Sources& from) {
 
 void AddWorkers(const Sources& from) {
   Samples* samples = from.samples;
-  const bool no_place =
-      from.view.no_place && !from.routes.empty() && outbox::pg::settings.enabled && outbox::pg::settings.workers > 0;
-  samples->Add(kWorkersWanted, samples->none(), no_place ? 1 : from.view.relays_wanted);
+  const bool no_slot =
+      from.view.no_slot && !from.routes.empty() && outbox::pg::settings.enabled && outbox::pg::settings.workers > 0;
+  samples->Add(kWorkersWanted, samples->none(), no_slot ? 1 : from.view.relays_wanted);
   for (const WorkerView& worker : from.view.workers) {
     if (worker.database != MyDatabaseId || !worker.running) {
       continue;

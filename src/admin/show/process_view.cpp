@@ -133,9 +133,9 @@ OUTBOX_FUNCTION(outbox_process) {
       result.Add(ProcessRow(view, false, view.relays, running[{view.database, outbox::pg::WorkerKind::kRelay}], all));
     }
   }
-  if (HasNoPlace()) {
+  if (HasNoSlot()) {
     const Cell name = NameOf(MyDatabaseId);
-    const Cell why = NoPlaceText() + " " + kNoPlaceHint;
+    const Cell why = NoSlotText() + " " + kNoSlotHint;
     result.Add({name, Cell("keeper"), Cell("1"), Cell("0"), Cell("no place"), why});
     result.Add({name, Cell("relay"), Cell("1"), Cell("0"), Cell("no place"), why});
   }

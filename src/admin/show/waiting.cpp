@@ -60,8 +60,8 @@ uint64 AskForBarrier() {
   }
   outbox::pg::DatabaseSlot* slot = outbox::pg::FindDatabaseSlot(MyDatabaseId, true);
   if (slot == nullptr) {
-    throw UserError{ERRCODE_CONFIGURATION_LIMIT_EXCEEDED, "no worker of outbox serves this database", NoPlaceText(),
-                    kNoPlaceHint};
+    throw UserError{ERRCODE_CONFIGURATION_LIMIT_EXCEEDED, "no worker of outbox serves this database", NoSlotText(),
+                    kNoSlotHint};
   }
   return outbox::pg::AskForBarrier(slot);
 }

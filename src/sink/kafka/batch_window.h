@@ -1,6 +1,6 @@
 // How many bytes of a topic may be in flight in each partition, learnt from batches that brokers refused [-].
 //
-// After a refusal it is one record at first, so that a refused record is alone in its batch and the verdict is its own.
+// After a refusal it is one record at first, so that a refused record is alone in its batch and the refusal is its own.
 // Bytes are those of RecordBytes() (topic.h); times are monotonic microseconds. Survives producers.
 #pragma once
 

@@ -12,7 +12,7 @@
 namespace outbox::sink::kafka {
 
 // What a report with this code says about its records.
-enum class Verdict : uint8_t {
+enum class Meaning : uint8_t {
   kRefused,  // the class below is charged
   kBatch,    // the batch was refused as a whole: alone in it, the class below; in company, send them again one by one
   kRetry,    // no event is charged: send again in order with a new producer. The class is for messages only
@@ -28,7 +28,7 @@ inline constexpr uint32_t kCappedTries = 5;
 struct ErrorRule {
   int code;
   const char* name;
-  Verdict verdict;
+  Meaning meaning;
   ErrorClass error_class;  // kNone: nothing went wrong, it only has to be sent again
   Note note;
 };

@@ -235,7 +235,7 @@ bool KafkaSink::RefusedAlone(const Report& report, int64_t now) {
   }
   const RefusedRecord& record = refused_.front();
   const ErrorRule& rule = RuleFor(record.code);
-  if (rule.verdict != Verdict::kBatch ||
+  if (rule.meaning != Meaning::kBatch ||
       (rule.error_class != ErrorClass::kMessage && rule.error_class != ErrorClass::kSolo)) {
     return false;
   }
@@ -269,7 +269,7 @@ void KafkaSink::Failed(const Report& report, int64_t now) {
   bool charged = false;
   for (const RefusedRecord& record : refused_) {
     const ErrorRule& rule = RuleFor(record.code);
-    if (rule.verdict == Verdict::kRetry) {
+    if (rule.meaning == Meaning::kRetry) {
       if (rule.error_class != ErrorClass::kNone) {
         producers_.EndedBy(MakeError(record.code, rule.error_class, {}), /*first=*/true);
       }
@@ -307,10 +307,10 @@ void KafkaSink::Charge(const Report& report, const RefusedRecord& record, bool c
       record.code == RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP) {
     WantLimits(topic, record.code);
   }
-  if (rule.verdict == Verdict::kBatch) {
+  if (rule.meaning == Meaning::kBatch) {
     topic->care.Refused(now);
   }
-  if (rule.verdict == Verdict::kBatch && !culprit && report.count > 1) {
+  if (rule.meaning == Meaning::kBatch && !culprit && report.count > 1) {
     // The culprit is unknown. All are aborted; when they come again, this topic takes them one by one.
     topic->window.Refused(report.count, report.bytes, rule.note == Note::kSize, now);
     return;

@@ -315,7 +315,7 @@ void KafkaSink::Refused(Topic* topic, const RecordRef& ref, int code) {
 
 Error KafkaSink::RefusalOf(Topic* topic, int code) {
   const ErrorRule& rule = RuleFor(code);
-  const ErrorClass error_class = rule.verdict == Verdict::kRetry               ? ErrorClass::kDestination
+  const ErrorClass error_class = rule.meaning == Meaning::kRetry               ? ErrorClass::kDestination
                                  : code == RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP ? ErrorClass::kMessage
                                                                                : Classify(topic, -1, rule, nullptr);
   if (code == RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP) {

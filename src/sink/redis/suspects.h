@@ -18,7 +18,7 @@ namespace outbox::sink {
 
 class Suspects {
  public:
-  enum class Verdict : uint8_t { kInnocent, kAlone, kGuilty };
+  enum class Suspicion : uint8_t { kInnocent, kAlone, kGuilty };
   static constexpr unsigned kCloses = 3;
 
   // A connection to this run of the server can be used; "": it does not tell, and nobody is suspected.
@@ -46,11 +46,11 @@ class Suspects {
     }
   }
   bool any() const { return !closes_.empty(); }
-  Verdict Judge(uint64_t record) const {
+  Suspicion Judge(uint64_t record) const {
     const auto found = closes_.find(record);
-    return found == closes_.end()                   ? Verdict::kInnocent
-           : found->second >= kCloses && may_blame_ ? Verdict::kGuilty
-                                                    : Verdict::kAlone;
+    return found == closes_.end()                   ? Suspicion::kInnocent
+           : found->second >= kCloses && may_blame_ ? Suspicion::kGuilty
+                                                    : Suspicion::kAlone;
   }
   void Blame(uint64_t record) {
     closes_.erase(record);

@@ -250,12 +250,12 @@ bool Writer::Queue(Channel* channel) {
       targets_.Wake(target);  // emptied meanwhile: forgotten
       continue;
     }
-    const Suspects::Verdict verdict = JudgeNext(*target);
-    if (verdict == Suspects::Verdict::kGuilty) {
+    const Suspects::Suspicion suspicion = JudgeNext(*target);
+    if (suspicion == Suspects::Suspicion::kGuilty) {
       RefuseNext(target);
       continue;
     }
-    const bool alone = verdict == Suspects::Verdict::kAlone;
+    const bool alone = suspicion == Suspects::Suspicion::kAlone;
     if (alone && !parts.empty()) {
       targets_.PutReadyBack(target);
       break;
@@ -313,7 +313,7 @@ Writer::Part Writer::Take(Target* target, size_t records, size_t bytes) {
   part.entries.reserve(std::min(records, queue.size()));
   while (!queue.empty() && part.entries.size() < records &&
          (part.entries.empty() ||
-          (part.bytes + queue.front().size <= bytes && JudgeNext(*target) == Suspects::Verdict::kInnocent))) {
+          (part.bytes + queue.front().size <= bytes && JudgeNext(*target) == Suspects::Suspicion::kInnocent))) {
     part.bytes += queue.front().size;
     part.entries.push_back(targets_.Take(target));
   }
@@ -321,8 +321,8 @@ Writer::Part Writer::Take(Target* target, size_t records, size_t bytes) {
   return part;
 }
 
-Suspects::Verdict Writer::JudgeNext(const Target& target) const {
-  return suspects_.any() ? suspects_.Judge(HashOf(target, target.queue.front())) : Suspects::Verdict::kInnocent;
+Suspects::Suspicion Writer::JudgeNext(const Target& target) const {
+  return suspects_.any() ? suspects_.Judge(HashOf(target, target.queue.front())) : Suspects::Suspicion::kInnocent;
 }
 
 void Writer::RefuseNext(Target* target) {
@@ -483,7 +483,7 @@ void Writer::DispatchSingles() {
     if (target == nullptr) {
       break;
     }
-    if (!target->queue.empty() && JudgeNext(*target) != Suspects::Verdict::kInnocent && !first_.parts.empty()) {
+    if (!target->queue.empty() && JudgeNext(*target) != Suspects::Suspicion::kInnocent && !first_.parts.empty()) {
       targets_.PutReadyBack(target);
       break;
     }
@@ -495,15 +495,15 @@ void Writer::DispatchSingles() {
 void Writer::SendSingles(Target* target) {
   const bool list = target->form == RecordForm::kList;
   while (!target->queue.empty() && first_.parts.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
-    const Suspects::Verdict verdict = JudgeNext(*target);
-    if (verdict != Suspects::Verdict::kInnocent && !first_.parts.empty()) {
+    const Suspects::Suspicion suspicion = JudgeNext(*target);
+    if (suspicion != Suspects::Suspicion::kInnocent && !first_.parts.empty()) {
       break;
     }
-    if (verdict == Suspects::Verdict::kGuilty) {
+    if (suspicion == Suspects::Suspicion::kGuilty) {
       RefuseNext(target);
       return;
     }
-    alone_ = verdict == Suspects::Verdict::kAlone;
+    alone_ = suspicion == Suspects::Suspicion::kAlone;
     const uint64_t key_hash = list ? 0 : target->queue.front().key_hash;
     if ((list && target->calls != 0) || (key_hash != 0 && !target->busy.insert(key_hash).second)) {
       return;  // what is on its way wakes the target

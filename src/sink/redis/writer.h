@@ -127,7 +127,7 @@ class Writer {
   void QueueNext();
   void Execute(Channel* channel);
   Part Take(Target* target, size_t records, size_t bytes);
-  Suspects::Verdict JudgeNext(const Target& target) const;
+  Suspects::Suspicion JudgeNext(const Target& target) const;
   void RefuseNext(Target* target);
   void Suspect();
   static void HandleRefused(Channel* channel, size_t command, const redisReply& reply);

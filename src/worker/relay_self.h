@@ -1,4 +1,4 @@
-// Where a relay worker belongs, and the lanes that it owns [P].
+// Who a relay worker is, and the lanes that it owns [P].
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace outbox::worker {
 
-struct RelayPlace {
+struct RelaySelf {
   Oid database = InvalidOid;
   pg::DatabaseSlot* database_slot = nullptr;
   pg::WorkerSlot* worker_slot = nullptr;
