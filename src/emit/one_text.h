@@ -6,13 +6,17 @@
 
 namespace outbox::emit {
 
-// Pins what the text of a value of this type follows: zone and style of times, bytes, digits, for names of objects the
-// search path. Until UnpinText(), or the end of the transaction or savepoint after an error. 0: it follows nothing.
+// Pins what the text of a value of this type, and of what it is made of, follows: zone and style of times, bytes,
+// digits, currency, for names of objects the search path. Until UnpinText(), or the end of the transaction or savepoint
+// after an error. 0: it follows nothing.
 int PinText(Oid type);
 inline void UnpinText(int level) {
   if (level != 0) {
     AtEOXact_GUC(false, level);
   }
 }
+
+// Whether a column holds amounts of money, in whatever it is made of: their text follows lc_monetary.
+bool HoldsMoney(TupleDesc desc);
 
 }  // namespace outbox::emit

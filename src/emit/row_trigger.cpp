@@ -24,6 +24,7 @@ extern "C" {
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
+#include "utils/pg_locale.h"
 #if PG_VERSION_NUM >= 180000
 #include "rewrite/rewriteHandler.h"
 #endif
@@ -120,12 +121,22 @@ constexpr pg::PinnedSetting kValueSettings[] = {{"DateStyle", "ISO"},
                                                 {"IntervalStyle", "postgres"},
                                                 {"extra_float_digits", "1"},
                                                 {"bytea_output", "hex"},
-                                                {"quote_all_identifiers", "off"}};
+                                                {"quote_all_identifiers", "off"},
+                                                // Of rows with money. Setting it is slow.
+                                                {"lc_monetary", "C"}};
+constexpr size_t kWithoutMoney = 5;
 
-text* JsonOf(Datum row) {
+bool IsPlainCurrency() {
+  return strcmp(locale_monetary, "C") == 0 || strcmp(locale_monetary, "POSIX") == 0;
+}
+
+// `columns`: of the row, and maybe others.
+text* JsonOf(Datum row, TupleDesc columns) {
   const bool usual = DateStyle == USE_ISO_DATES && IntervalStyle == INTSTYLE_POSTGRES && extra_float_digits > 0 &&
                      bytea_output == BYTEA_OUTPUT_HEX && !quote_all_identifiers;
-  const int level = usual ? 0 : pg::Pin(kValueSettings);
+  const bool money = !IsPlainCurrency() && HoldsMoney(columns);
+  const std::span<const pg::PinnedSetting> all(kValueSettings);
+  const int level = usual && !money ? 0 : pg::Pin(money ? all : all.first(kWithoutMoney));
   text* json = DatumGetTextPP(DirectFunctionCall1(row_to_json, row));
   if (level != 0) {
     AtEOXact_GUC(false, level);
@@ -169,7 +180,7 @@ void EmitRow(const TriggerData* trigger, HeapTuple row, int key_column, const ch
   event.aggregate_type = cstring_to_text(arguments[0]);
   event.aggregate_id = KeyOf(trigger, row, key_column);
   event.event_type = cstring_to_text(psprintf("%s.%s", prefixed ? arguments[2] : arguments[0], what));
-  event.payload = TextBytes(JsonOf(RowDatum(trigger, row)));
+  event.payload = TextBytes(JsonOf(RowDatum(trigger, row), RelationGetDescr(trigger->tg_relation)));
   event.emitter = trigger->tg_relation->rd_rel->relowner;  // writers of the table do not choose the topic
   CheckEvent(&event);
   InsertEvent(&event);
