@@ -30,10 +30,6 @@ CREATE OR REPLACE FUNCTION outbox.event_schema(aggregate_type text, event_type t
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $register$
 #variable_conflict use_column
 BEGIN
-  IF event_schema.aggregate_type IS NULL OR event_schema.event_type IS NULL OR event_schema.json_schema IS NULL THEN
-    RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'aggregate_type, event_type and json_schema must not be null',
-      DETAIL = 'A schema is asserted of the events of one type of one aggregate type.', HINT = 'outbox.drop_event_schema() ends a check.';
-  END IF;
   PERFORM outbox_internal.check_json_schema(event_schema.aggregate_type, event_schema.event_type, event_schema.json_schema, event_schema.schema_version, event_schema.dataschema);
   INSERT INTO outbox_internal.event_schema AS s (aggregate_type, event_type, json_schema, schema_version, dataschema)
   VALUES (event_schema.aggregate_type, event_schema.event_type, event_schema.json_schema, event_schema.schema_version, event_schema.dataschema)

@@ -97,6 +97,31 @@ SELECT count(DISTINCT routine) > 35 AS routines, count(*) > 1000 AS calls, count
 SELECT routine, code, left(message, 100) AS message, min(left(call, 150)) AS such_as FROM said
 WHERE code LIKE 'XX%' OR (detail = '' AND hint = '') OR message ~ '^[A-Z]' GROUP BY 1, 2, 3 ORDER BY 1, 2, 3;
 
+-- What views and functions call is asked about NULL, too, in each argument and in all of them: it is answered or refused.
+CREATE TABLE internal (call text, code text);
+DO $$
+DECLARE
+  c text;
+BEGIN
+  FOR c IN
+    SELECT format('SELECT * FROM outbox_internal.%I(%s)', p.proname,
+      (SELECT string_agg(format('%L::%s', CASE WHEN a.n <> one AND one > 0 THEN t.plain END, a.type::regtype), ', ' ORDER BY a.n)
+       FROM unnest(p.proargtypes::oid[]) WITH ORDINALITY a (type, n) LEFT JOIN tried t ON t.type = a.type))
+    FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang, generate_series(0, p.pronargs) one
+    WHERE p.pronamespace = 'outbox_internal'::regnamespace AND p.prokind = 'f' AND l.lanname = 'c' AND p.pronargs > 0 AND p.prorettype <> 'trigger'::regtype
+      AND NOT EXISTS (SELECT FROM unnest(p.proargtypes) t WHERE t IN ('internal'::regtype, 'cstring'::regtype))
+  LOOP
+    BEGIN
+      EXECUTE c;
+      INSERT INTO internal VALUES (c);
+    EXCEPTION WHEN OTHERS THEN
+      INSERT INTO internal VALUES (c, SQLSTATE);
+    END;
+  END LOOP;
+END $$;
+SELECT count(*) > 10 AS calls FROM internal;
+SELECT code, call FROM internal WHERE code LIKE 'XX%' OR call ~ 'check_json_schema' ORDER BY 2;
+
 -- The same of options of servers and of routes.
 CREATE FUNCTION refused(command text) RETURNS TABLE (code text, message text, detail text, hint text) LANGUAGE plpgsql AS $$
 BEGIN

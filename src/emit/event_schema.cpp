@@ -149,6 +149,12 @@ void CheckEventSchema(NewEvent* event) {
 }  // namespace outbox::emit
 
 OUTBOX_FUNCTION(outbox_check_json_schema) {
+  if (PG_ARGISNULL(0) || PG_ARGISNULL(1) || PG_ARGISNULL(2)) {
+    ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+                    errmsg("aggregate_type, event_type and json_schema must not be null"),
+                    errdetail("A schema is asserted of the events of one type of one aggregate type."),
+                    errhint("outbox.drop_event_schema() ends a check.")));
+  }
   const text* aggregate_type = PG_GETARG_TEXT_PP(0);
   const text* event_type = PG_GETARG_TEXT_PP(1);
   outbox::emit::CheckAggregateType(aggregate_type);
