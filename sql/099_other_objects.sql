@@ -42,7 +42,12 @@ INSERT INTO commands (command) VALUES
   ('ALTER DOMAIN outbox.text_arg ADD CHECK (VALUE <> ''x'')'), ('ALTER DOMAIN outbox.json_arg SET NOT NULL'),
   ('CREATE TRIGGER mine AFTER INSERT ON outbox_internal.log FOR EACH ROW EXECUTE FUNCTION taken()'), ('CREATE TRIGGER mine BEFORE INSERT ON outbox_internal.log_spare EXECUTE FUNCTION taken()'),
   ('ALTER SEQUENCE outbox_internal.clock_ceiling RESTART'), ('ALTER SEQUENCE outbox_internal.clock_ceiling OWNED BY mine.created_at'),
+  ('ALTER TRIGGER log_loss ON outbox_internal.log DEPENDS ON EXTENSION plpgsql'), ('ALTER TRIGGER event_insert ON outbox.event DEPENDS ON EXTENSION plpgsql'),
+  ('ALTER INDEX outbox_internal.log_spare_xid DEPENDS ON EXTENSION plpgsql'), ('ALTER INDEX outbox_internal.lane_pkey DEPENDS ON EXTENSION plpgsql'),
+  ('ALTER FUNCTION outbox_internal.home() DEPENDS ON EXTENSION plpgsql'),
   -- others' own, and what changes nothing
+  ('ALTER FUNCTION outbox_internal.home() NO DEPENDS ON EXTENSION plpgsql'), ('ALTER TRIGGER log_loss ON outbox_internal.log NO DEPENDS ON EXTENSION plpgsql'),
+  ('ALTER FUNCTION taken() DEPENDS ON EXTENSION plpgsql'),
   ('ALTER FUNCTION taken() RENAME TO x'), ('CREATE TRIGGER mine AFTER INSERT ON outbox.audit FOR EACH ROW EXECUTE FUNCTION taken()'),
   ('CREATE OR REPLACE VIEW lag AS SELECT * FROM outbox.lag'), ('COMMENT ON FUNCTION outbox.version() IS ''x'''), ('ALTER FUNCTION outbox.version() OWNER TO pg_monitor'),
   ('ALTER VIEW outbox.lag OWNER TO pg_monitor'), ('ALTER DOMAIN mine_text SET NOT NULL'), ('ALTER FUNCTION outbox.nothing() RENAME TO x'), ('ALTER VIEW nothing RENAME TO x'), ('CREATE RULE mine AS ON INSERT TO mine DO INSTEAD NOTHING');

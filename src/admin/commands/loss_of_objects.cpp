@@ -1,6 +1,7 @@
 #include "admin/commands/loss_of_objects.h"
 
 #include "admin/commands/server_commands.h"
+#include "admin/commands/trigger_commands.h"
 #include "admin/guard/loss.h"
 #include "days/day_table_ddl.h"
 #include "pg/entry.h"
@@ -16,6 +17,7 @@ extern "C" {
 #include "catalog/pg_extension.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_trigger.h"
 #include "commands/user.h"
 #include "foreign/foreign.h"
 }
@@ -61,6 +63,10 @@ int BeforeDrop(Oid catalog, Oid object) {
     }
     return 0;
   }
+  if (catalog == TriggerRelationId) {
+    CheckTakenTrigger(object);
+    return 0;
+  }
   if (!command->drops_tables) {
     JudgeWhole(command, "drop extension outbox");
     return 0;
@@ -82,6 +88,9 @@ int BeforeDrop(Oid catalog, Oid object) {
 bool Concerns(Oid catalog, Oid object, int column) {
   if (catalog == ForeignServerRelationId) {
     return true;
+  }
+  if (catalog == TriggerRelationId) {
+    return GoesWithExtension(object);
   }
   if (catalog == ExtensionRelationId) {
     return object == get_extension_oid("outbox", true);

@@ -160,6 +160,13 @@ void CheckAlterFunction(Node* statement) {
   CheckObject(alter->objtype, reinterpret_cast<Node*>(alter->func), "alter");
 }
 
+void CheckFunctionDependency(Node* statement) {
+  const auto* depends = reinterpret_cast<AlterObjectDependsStmt*>(statement);
+  if (!depends->remove) {
+    CheckObject(depends->objectType, depends->object, "add a dependency to");
+  }
+}
+
 void CheckAlterView(Node* statement) {
   const auto* alter = reinterpret_cast<AlterTableStmt*>(statement);
   for (int i = 0; i < list_length(alter->cmds); i++) {

@@ -15,6 +15,7 @@ namespace outbox::admin {
 void CheckRenameObject(Node* statement);
 void CheckMoveObject(Node* statement);  // SET SCHEMA
 void CheckAlterFunction(Node* statement);
+void CheckFunctionDependency(Node* statement);  // DEPENDS ON EXTENSION
 void CheckReplaceFunction(Node* statement);
 void CheckReplaceView(Node* statement);
 void CheckAlterView(Node* statement);  // ALTER TABLE, too

@@ -179,6 +179,15 @@ bool IsOwnSequence(Oid relation) {
          !pg::InOwnStatement();
 }
 
+// The same, or of the index of a constraint. Plain.
+Oid TableOfIndexInUse(Oid index) {
+  if (!OidIsValid(get_index_constraint(index))) {
+    return TableOfOurIndex(index);
+  }
+  const Oid table = IndexGetRelation(index, true);
+  return !pg::InOwnStatement() && IsOwnTable(table) && OwnsRelation(table) ? table : InvalidOid;
+}
+
 // ALTER TABLE and ALTER INDEX rename relations of any kind. What an index is for is known by its name. (Views:
 // object_commands.cpp.)
 void CheckRenameRelation(const RangeVar* name) {
@@ -186,13 +195,10 @@ void CheckRenameRelation(const RangeVar* name) {
   if (!OidIsValid(relation)) {
     return;
   }
-  const Oid indexed = Guard([relation] {
-    return OidIsValid(get_index_constraint(relation)) ? IndexGetRelation(relation, true) : TableOfOurIndex(relation);
-  });
+  const Oid indexed = Guard([relation] { return TableOfIndexInUse(relation); });
   if (OidIsValid(FindAltered(name)) || Guard([relation] { return IsOwnSequence(relation); })) {
     RefuseShape(relation, "rename");
-  } else if (OidIsValid(indexed) &&
-             Guard([indexed] { return !pg::InOwnStatement() && IsOwnTable(indexed) && OwnsRelation(indexed); })) {
+  } else if (OidIsValid(indexed)) {
     RefuseShape(indexed, "rename an index of");
   }
 }
@@ -293,6 +299,29 @@ void CheckSetSchema(Node* statement) {
   const Oid table = alter->objectType == OBJECT_TABLE ? FindAltered(alter->relation) : InvalidOid;
   if (OidIsValid(table)) {
     RefuseShape(table, "change the schema of");
+  }
+}
+
+// DROP EXTENSION of the other one would take it along.
+void CheckDependency(Node* statement) {
+  const auto* depends = reinterpret_cast<AlterObjectDependsStmt*>(statement);
+  if (depends->remove) {
+    return;
+  }
+  const Oid relation = FindRelation(depends->relation);
+  if (depends->objectType == OBJECT_TRIGGER) {
+    const char* trigger = strVal(llast(castNode(List, depends->object)));
+    if (Guard([=] {
+          return !pg::InOwnStatement() && (IsOwnTable(relation) || IsOwnView(relation)) && OwnsRelation(relation) &&
+                 IsOwnTrigger(relation, trigger);
+        })) {
+      RefuseShape(relation, "add a dependency to a trigger of");
+    }
+  } else if (depends->objectType == OBJECT_INDEX) {
+    const Oid table = OidIsValid(relation) ? Guard([relation] { return TableOfIndexInUse(relation); }) : InvalidOid;
+    if (OidIsValid(table)) {
+      RefuseShape(table, "add a dependency to an index of");
+    }
   }
 }
 

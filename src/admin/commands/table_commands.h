@@ -18,7 +18,8 @@ void CheckSetSchema(Node* statement);
 void CheckAttach(const RangeVar* parent, const char* words);
 void CheckRuleOnTable(const RangeVar* relation);
 void CheckCreatePolicy(Node* statement);
-void CheckDropPart(Node* statement);  // an index, a day of positions
+void CheckDependency(Node* statement);  // ALTER TRIGGER, ALTER INDEX ... DEPENDS ON EXTENSION
+void CheckDropPart(Node* statement);    // an index, a day of positions
 void CheckAlterSequence(Node* statement);
 
 // After ALTER TABLE ... ENABLE TRIGGER, as a restore ends with: guards of outbox fire always, and not as others do.

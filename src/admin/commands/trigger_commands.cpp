@@ -151,6 +151,23 @@ void CheckGuard(Oid table, const char* trigger, const std::string& words) {
   }
 }
 
+bool GoesWithExtension(Oid trigger) {
+  if (getAutoExtensionsOfObject(TriggerRelationId, trigger) == NIL || pg::InOwnStatement()) {
+    return false;
+  }
+  const TriggerRow found = ReadTrigger(trigger, nullptr);
+  return (IsOwnTable(found.table) || IsOwnView(found.table)) && pg::IsOurSchema(get_func_namespace(found.function));
+}
+
+void CheckTakenTrigger(Oid trigger) {
+  const Oid table = Guard([trigger] { return ReadTrigger(trigger, nullptr).table; });
+  if (Guard([table] { return IsOwnView(table); })) {
+    RefuseShape(table, "drop a trigger of");
+  } else {
+    CheckGuard(table, nullptr, "drop a trigger of");
+  }
+}
+
 bool DropsTrigger(Node* statement) {
   return reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_TRIGGER;
 }

@@ -16,11 +16,15 @@ void InstallTriggerHook();
 
 // Before the statement; they throw.
 void CheckDropTrigger(Node* statement);
+// Before it goes with another extension.
+void CheckTakenTrigger(Oid trigger);
 // "WORDS TABLE": of this trigger; of all, where it is nullptr.
 void CheckGuard(Oid table, const char* trigger, const std::string& words);
 
 // Plain.
 bool DropsTrigger(Node* statement);
+// One of outbox that somebody has made depend on an extension, which takes it along.
+bool GoesWithExtension(Oid trigger);
 // Made by the extension: its function is there.
 bool IsOwnTrigger(Oid table, const char* name);
 
