@@ -112,5 +112,23 @@ is($redis->xlen('events'), 0, 'nothing comes from it');
 is($clone->safe_psql('postgres', 'SELECT outbox.adopt(keep_positions => true)'), '0', 'adopted with its positions');
 ok(wait_idle($clone), 'it publishes');
 is(join(' ', sort { $a <=> $b } map { $_->{payload} =~ /(\d+)/ } @{ $redis->entries('events') }), join(' ', 101 .. 110), 'what had not been delivered, and nothing else');
-no_server_crashed($_) foreach $primary, $restored, $clone;
+
+# --- another, whose lanes start from now ---
+$redis->command('DEL', 'events');
+my $fresh = PostgreSQL::Test::Cluster->new('fresh');
+$fresh->init_from_backup($primary, 'base');
+$fresh->append_conf('postgresql.conf', "archive_mode = off\noutbox.instance = 'fresh'\n");
+$fresh->start;
+emit($fresh, 201, 205);
+my $adopter = $fresh->background_psql('postgres', on_error_stop => 1, timeout => 600);
+$adopter->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ');
+$adopter->query_safe('SELECT count(*) FROM outbox_internal.log');
+emit($fresh, 206, 210);
+$adopter->query_safe('SELECT outbox.adopt(keep_positions => false)');
+$adopter->query_safe('COMMIT');
+$adopter->quit;
+emit($fresh, 211, 215);
+ok(wait_idle($fresh), 'adopted without its positions, it publishes');
+is(join(' ', sort { $a <=> $b } map { $_->{payload} =~ /(\d+)/ } @{ $redis->entries('events') }), join(' ', 211 .. 215), 'what came after, and not what came since the snapshot of the transaction that adopted');
+no_server_crashed($_) foreach $primary, $restored, $clone, $fresh;
 done_testing();

@@ -15,17 +15,6 @@ namespace {
 
 constexpr const char* kNothingVisible = "3:3:";  // the first normal transaction id is 3
 
-std::string CurrentSnapshotWithoutMe() {
-  Snapshot snapshot = ParseSnapshot(RunSql(Access::kWrite, "SELECT pg_current_snapshot()")[0][0].value());
-  uint64 me = pg::Guard([] { return U64FromFullTransactionId(GetTopFullTransactionIdIfAny()); });
-  // pg_current_snapshot() never lists the asking transaction, which therefore looks finished once a later one is.
-  if (me != 0 && snapshot.Visible(me)) {
-    snapshot.xip.insert(std::lower_bound(snapshot.xip.begin(), snapshot.xip.end(), me), me);
-    snapshot.xmin = std::min(snapshot.xmin, me);
-  }
-  return snapshot.ToText();
-}
-
 TimestampTz ParseTimestamp(const std::string& text) {
   const char* input = text.c_str();
   try {
@@ -42,6 +31,17 @@ TimestampTz ParseTimestamp(const std::string& text) {
 
 }  // namespace
 
+std::string SnapshotOfNow() {
+  Snapshot snapshot = ParseSnapshot(RunSql(Access::kLatest, "SELECT pg_current_snapshot()")[0][0].value());
+  uint64 me = pg::Guard([] { return U64FromFullTransactionId(GetTopFullTransactionIdIfAny()); });
+  // Not listed, it looks finished once a later one is.
+  if (me != 0 && snapshot.Visible(me)) {
+    snapshot.xip.insert(std::lower_bound(snapshot.xip.begin(), snapshot.xip.end(), me), me);
+    snapshot.xmin = std::min(snapshot.xmin, me);
+  }
+  return snapshot.ToText();
+}
+
 TimestampTz NewestTime() {
   return pg::Guard([] { return std::max<TimestampTz>(pg::ClockNow() - kPgEpochMicros, GetCurrentTimestamp()); });
 }
@@ -53,7 +53,7 @@ RouteStart ParseStart(const Cell& start) {
                         "Use 'now', 'earliest' or a timestamp."};
   }
   if (*start == "now") {
-    result.window_from = CurrentSnapshotWithoutMe();
+    result.window_from = SnapshotOfNow();
     result.start_snapshot = result.window_from;
     result.start_time = "infinity";
     return result;
@@ -71,7 +71,7 @@ RouteStart ParseStart(const Cell& start) {
                         "Use 'now' to begin with the next event, or 'earliest'."};
   }
   // As if the lane were half way through a window: all that is visible now, done up to just before that time.
-  result.window_to = CurrentSnapshotWithoutMe();
+  result.window_to = SnapshotOfNow();
   result.start_snapshot = result.window_to;
   result.done_to = std::to_string(time + kPgEpochMicros - 1);
   result.start_time = std::to_string(time + kPgEpochMicros);

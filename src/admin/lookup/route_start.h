@@ -16,9 +16,13 @@ struct RouteStart {
 
 // `start`: 'now', 'earliest', or what timestamptz accepts. Throws UserError.
 //
-// The current snapshot leaves out what this transaction itself has emitted, so that a route created after an event in
-// one transaction gets it on commit, like one created before.
+// Now leaves out what this transaction itself has emitted, so that a route created after an event in one transaction
+// gets it on commit, like one created before.
 RouteStart ParseStart(const Cell& start);
+
+// What is committed by now, without this transaction: as text. (The snapshot of a transaction in REPEATABLE READ may be
+// an hour old, and pg_current_snapshot() never lists the asking transaction.) Throws PgError.
+std::string SnapshotOfNow();
 
 // The clock of events, which may be ahead of the server's.
 TimestampTz NewestTime();

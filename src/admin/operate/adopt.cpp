@@ -1,6 +1,7 @@
 // outbox.adopt() and outbox.look_again() [P].
 #include "admin/common/operation.h"
 #include "admin/lookup/processes.h"
+#include "admin/lookup/route_start.h"
 #include "admin/operate/adoption.h"
 #include "admin/operate/foreign_event.h"
 #include "base/fault_point.h"
@@ -63,25 +64,21 @@ bool HasOrigin() {
 }
 
 // For a copy of the files whose positions are not to be kept: all lanes start from now, with all their topics (one that
-// is in trouble here leaves again). This transaction is in progress in that snapshot, whatever pg_current_snapshot()
-// says (it never lists the asking transaction): what it emits itself is still to be published.
-void StartLanesFromNow() {
+// is in trouble here leaves again). This transaction is in progress in that snapshot: what it emits itself is still to
+// be published.
+void StartLanesFromNow(const char* now) {
   days::EmptyDayTables(days::DayTableKind::kProgress);
   days::EmptyDayTables(days::DayTableKind::kTick);
   Execute("DELETE FROM outbox_internal.side_lane");
   Execute("DELETE FROM outbox_internal.lane_start");
-  Execute(
-      "WITH s AS MATERIALIZED (SELECT pg_catalog.pg_current_snapshot() AS now, pg_catalog.pg_current_xact_id() AS me), "
-      "start AS MATERIALIZED (SELECT pg_catalog.format('%s:%s:%s', pg_catalog.pg_snapshot_xmin(s.now), "
-      "pg_catalog.pg_snapshot_xmax(s.now), (SELECT pg_catalog.string_agg(u.x::text, ',' ORDER BY u.x) FROM "
-      "(SELECT pg_catalog.pg_snapshot_xip(s.now) AS x UNION SELECT s.me WHERE s.me < "
-      "pg_catalog.pg_snapshot_xmax(s.now)) "
-      "u))::pg_catalog.pg_snapshot AS now FROM s), "
+  Execute(psprintf(
+      "WITH start AS (SELECT '%s'::pg_catalog.pg_snapshot AS now), "
       "route AS (UPDATE outbox.route SET start_snapshot = start.now, start_time = 'infinity', lanes_begun = NULL, "
       "common_snapshot = NULL "
       "FROM start) "  // a change of the number of lanes that was under way begins again
       "UPDATE outbox_internal.lane SET owner = NULL, claimed_at = NULL, window_from = start.now, window_to = NULL, "
-      "done_to = NULL, since = '-infinity' FROM start");
+      "done_to = NULL, since = '-infinity' FROM start",
+      now));
 }
 
 // Under their own ids and in their own order, each once: a subscription that is refreshed may bring a table anew. They
@@ -133,8 +130,8 @@ void RequireOwnVersion(pg::Presence presence) {
   }
 }
 
-// Returns true if a dump is to be adopted. Plain.
-bool TakeOver(bool keep_positions) {
+// Returns true if a dump is to be adopted. `now`: a snapshot. Plain.
+bool TakeOver(bool keep_positions, const char* now) {
   SPI_connect();
   const pg::Presence presence = pg::FindInstallation().presence;
   bool dump = false;
@@ -151,7 +148,7 @@ bool TakeOver(bool keep_positions) {
     pg::SettleIdentity();
     ForgetOwners();
     if (files && !keep_positions) {
-      StartLanesFromNow();
+      StartLanesFromNow(now);
       Execute("UPDATE outbox_internal.adoption SET nothing = true");
     }
   }
@@ -183,7 +180,9 @@ int64 AdoptAll(bool keep_positions) {
       RunSql(Access::kWrite,
              "SELECT (SELECT i.system_identifier || '/' || i.database FROM outbox_internal.identity i WHERE "
              "i.system_identifier || '/' || i.database <> outbox_internal.home() LIMIT 1)")[0][0];
-  const bool dump = pg::Guard([keep_positions] { return TakeOver(keep_positions); });
+  const std::string snapshot = SnapshotOfNow();
+  const char* now = snapshot.c_str();
+  const bool dump = pg::Guard([keep_positions, now] { return TakeOver(keep_positions, now); });
   if (dump || HasRestoredLanes()) {
     BeginAdoption(restored, !keep_positions);
   }
