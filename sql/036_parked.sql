@@ -118,6 +118,20 @@ SELECT outbox.retry(pg_temp.id(6), topic => 'aside');
 SELECT * FROM pg_temp.parked WHERE key = 'f';
 SELECT count(DISTINCT order_key) FROM outbox_internal.parked WHERE aggregate_id = 'f';
 
+-- by an operator, who may emit nothing, also where the topics of somebody else are limited: only another topic asks for that right
+CREATE ROLE regress_operator;
+CREATE ROLE regress_limited;
+SELECT outbox.grant_operate('regress_operator'), outbox.grant_emit('regress_limited', topics => '{shop.*}');
+SELECT pg_temp.park(8, 'dead', 'h');
+SELECT pg_temp.id(8) AS eighth \gset
+SET ROLE regress_operator;
+SELECT outbox.retry(:'eighth', payload => '{"n": 9}', headers => '{"x": "z"}');
+SELECT outbox.retry(:'eighth', topic => 'aside');
+RESET ROLE;
+SELECT payload, headers, own_topic FROM outbox_internal.parked WHERE id = :'eighth';
+SELECT outbox.revoke_emit('regress_limited'), outbox.revoke_operate('regress_operator');
+DROP ROLE regress_operator, regress_limited;
+
 -- Each refusal.
 CREATE FUNCTION pg_temp.refused(what text, OUT state text, OUT message text, OUT detail text, OUT hint text) LANGUAGE plpgsql AS $$
 BEGIN

@@ -378,7 +378,9 @@ void CheckEvent(NewEvent* event, bool edited) {
   CheckContentType(event->content_type);
   CheckTopic(event->topic);
   if (!IsInParallelMode()) {  // where tables cannot be looked at under a new snapshot, and InsertEvent refuses
-    CheckTopicRight(event);
+    if (!edited || event->topic != nullptr) {
+      CheckTopicRight(event);
+    }
     if (!edited) {
       CheckTopicWithRoutes(event);
     }

@@ -27,7 +27,7 @@ void CheckMayEmit();
 // Checks everything about one event except the JSON itself. Replaces headers that are JSON null or {} by nullptr;
 // then adds the trace context that the caller has not given (emit/trace.h), also to an event without headers. `edited`:
 // it is in the log, and a parked copy of it is being changed for one route, so that what other routes know of its topic
-// does not matter.
+// does not matter, and who may emit to that topic only where it gets another.
 void CheckEvent(NewEvent* event, bool edited = false);
 
 // Refuses a type that no event can have: NULL (22004), empty (22023), too long (22001).
