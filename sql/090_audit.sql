@@ -59,6 +59,28 @@ ROLLBACK TO refused;
 SELECT count(*) AS rows FROM pg_temp.told;
 ROLLBACK;
 
+-- ... also by REASSIGN OWNED and DROP OWNED, with the warning that ALTER SERVER ... OWNER TO has
+CREATE ROLE regress_heir;
+ALTER SERVER regress_audit OWNER TO regress_audit;
+BEGIN;
+SELECT outbox.create_route('regress audit', 'regress_audit', aggregate_types => '{regress_audit}') > 0 AS made;
+CREATE USER MAPPING FOR regress_audit SERVER regress_audit OPTIONS (password 'secret one');
+\set VERBOSITY terse
+CREATE USER MAPPING FOR PUBLIC SERVER regress_audit OPTIONS (password 'secret two');
+REASSIGN OWNED BY regress_audit TO regress_heir;
+\set VERBOSITY default
+DROP OWNED BY regress_audit;
+DROP OWNED BY regress_audit;  -- nothing is left
+SELECT action, detail FROM outbox.audit WHERE at >= now() AND detail ? 'by' ORDER BY at;
+SELECT count(*) AS secrets FROM outbox.audit WHERE audit::text LIKE '%secret%';
+ROLLBACK;
+BEGIN;
+REASSIGN OWNED BY regress_audit TO regress_heir;
+SELECT count(*) AS of_no_route FROM pg_temp.told;
+ROLLBACK;
+ALTER SERVER regress_audit OWNER TO CURRENT_USER;
+DROP ROLE regress_heir;
+
 -- rights
 BEGIN;
 SELECT outbox.grant_emit('regress_audit', '{shop.*}');

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "admin/commands/user_mapping.h"
 #include "admin/common/operation.h"
 #include "admin/common/query.h"
 #include "admin/common/route_audit.h"
@@ -92,9 +93,27 @@ void AfterChange(Node* statement, int64 held, bool done) {
   }
 }
 
+int64 BeforeOwned(Node*, bool) {
+  return reinterpret_cast<int64>(pg::Entry(&BeforeOwnedChange));
+}
+
+void TellOwnedChange(Node* statement, const char* before) {
+  for (const std::string& server : AuditOwnedChange(statement, before)) {
+    WarnOfUnusedMappings(server);
+  }
+}
+
+void AfterOwned(Node* statement, int64 held, bool done) {
+  if (done && held != 0) {
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): what BeforeOwned() returned
+    pg::Entry(&TellOwnedChange, statement, reinterpret_cast<const char*>(held));
+  }
+}
+
 }  // namespace
 
 const UtilityScope kAuditsServer = {BeforeChange, AfterChange};
+const UtilityScope kAuditsOwned = {BeforeOwned, AfterOwned};
 
 bool DropsServer(Node* statement) {
   return reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_FOREIGN_SERVER;

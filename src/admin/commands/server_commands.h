@@ -20,6 +20,7 @@ bool RenamesRole(Node* statement);
 
 // Leaves a row in outbox.audit, see route_audit.h.
 extern const UtilityScope kAuditsServer;
+extern const UtilityScope kAuditsOwned;  // and warns as ALTER SERVER ... OWNER TO does
 
 // Throw.
 void CheckDropServer(Node* statement);

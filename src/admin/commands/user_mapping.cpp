@@ -69,7 +69,10 @@ void WarnOfUnusedMapping(Node* statement) {
 }
 
 void WarnOfUnusedMappings(Node* statement) {
-  const std::string server = strVal(reinterpret_cast<AlterOwnerStmt*>(statement)->object);
+  WarnOfUnusedMappings(std::string(strVal(reinterpret_cast<AlterOwnerStmt*>(statement)->object)));
+}
+
+void WarnOfUnusedMappings(const std::string& server) {
   if (!Installed()) {
     return;
   }

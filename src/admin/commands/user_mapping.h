@@ -10,8 +10,10 @@ extern "C" {
 
 namespace outbox::admin {
 
-// After CREATE or ALTER USER MAPPING, and ALTER SERVER ... OWNER TO. Throw PgError.
+// After CREATE or ALTER USER MAPPING, and ALTER SERVER ... OWNER TO, or what has done the same to a server. Throw
+// PgError.
 void WarnOfUnusedMapping(Node* statement);
 void WarnOfUnusedMappings(Node* statement);
+void WarnOfUnusedMappings(const std::string& server);
 
 }  // namespace outbox::admin

@@ -117,6 +117,8 @@ constexpr Watch kWatches[] = {
     {.statement = T_DropStmt, .concerns = DropsDestination, .after = NoteDestination},
     {.statement = T_RenameStmt, .concerns = RenamesDestination, .after = NoteDestination},
     {.statement = T_AlterOwnerStmt, .concerns = GivesServerAway, .after = NoteDestination},
+    {.statement = T_ReassignOwnedStmt, .concerns = HasWorkers, .after = NoteDestination},
+    {.statement = T_DropOwnedStmt, .concerns = HasWorkers, .after = NoteDestination},
     {.statement = T_CreateUserMappingStmt, .after = WarnOfUnusedMapping},
     {.statement = T_AlterUserMappingStmt, .after = WarnOfUnusedMapping},
     {.statement = T_AlterOwnerStmt, .concerns = ChangesServerOwner, .after = WarnOfUnusedMappings},
@@ -125,6 +127,8 @@ constexpr Watch kWatches[] = {
     {.statement = T_AlterUserMappingStmt, .around = &kAuditsServer},
     {.statement = T_DropUserMappingStmt, .around = &kAuditsServer},
     {.statement = T_AlterOwnerStmt, .around = &kAuditsServer},
+    {.statement = T_ReassignOwnedStmt, .around = &kAuditsOwned},
+    {.statement = T_DropOwnedStmt, .around = &kAuditsOwned},
     // Settings.
     {.statement = T_AlterSystemStmt, .concerns = SetsOfSystem, .before = AuditSettingOfSystem},
     {.statement = T_AlterDatabaseSetStmt, .concerns = SetsOfDatabase, .before = AuditSettingOfDatabase},

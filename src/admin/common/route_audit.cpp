@@ -197,6 +197,52 @@ char* BeforeServerChange(Node* statement) {
   return pg::Guard([text] { return pstrdup(text); });
 }
 
+char* BeforeOwnedChange() {
+  if (!HasTables(kNeeded)) {
+    return nullptr;
+  }
+  JsonObject faces;
+  for (const Row& row : RunSql(Access::kWrite, "SELECT DISTINCT server FROM outbox.route")) {
+    faces.AddRaw(row[0]->c_str(), ServerFace(row[0].value()));
+  }
+  const std::string all = faces.Text();
+  const char* text = all.c_str();
+  return pg::Guard([text] { return pstrdup(text); });
+}
+
+std::vector<std::string> AuditOwnedChange(Node* statement, const char* before) {
+  std::vector<std::string> given;
+  if (!HasTables(kNeeded)) {  // they were among it
+    return given;
+  }
+  const char* by = IsA(statement, DropOwnedStmt) ? "DROP OWNED" : "REASSIGN OWNED";
+  for (const Row& row :
+       RunSql(Access::kRead, "SELECT s.key, s.value FROM jsonb_each($1::jsonb) s ORDER BY 1", {before})) {
+    const Cell after = ServerFace(row[0].value());
+    for (const Row& gone : RunSql(Access::kRead,
+                                  "SELECT CASE m WHEN 'public' THEN 'PUBLIC' ELSE m END FROM jsonb_array_elements_text("
+                                  "jsonb_path_query_array($1::jsonb, '$.mappings[*]')) m "
+                                  "WHERE NOT coalesce($2::jsonb -> 'mappings', '[]') ? m ORDER BY 1",
+                                  {row[1], after})) {
+      WriteAudit("drop user mapping", Cell(), Cell(),
+                 JsonObject().Add("server", row[0]).Add("for", gone[0]).Add("by", Cell(by)), Cell());
+    }
+    const Row faces = RunSql(Access::kRead,
+                             "SELECT $1::jsonb - 'mappings', $2::jsonb - 'mappings', "
+                             "$1::jsonb -> 'owner' <> $2::jsonb -> 'owner'",
+                             {row[1], after})[0];
+    const std::string changes = Changes(faces[0].value(), faces[1].value()).names;
+    if (changes != "{}") {
+      WriteAudit("alter server", Cell(), Cell(),
+                 JsonObject().Add("server", row[0]).AddRaw("changed", changes).Add("by", Cell(by)), Cell());
+    }
+    if (faces[2] == "t") {
+      given.push_back(row[0].value());
+    }
+  }
+  return given;
+}
+
 void AuditServerChange(Node* statement, const char* before) {
   const std::string server = ServerOf(statement);
   const Mapping mapping = MappingOf(statement);

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "admin/common/json.h"
 
@@ -31,5 +32,9 @@ void AuditRenamedServer(const char* from, const char* to);
 // after the command, and leaves a row. Both throw.
 char* BeforeServerChange(Node* statement);
 void AuditServerChange(Node* statement, const char* before);
+// The same of all servers of routes, around REASSIGN OWNED and DROP OWNED; the second returns those that have another
+// owner now.
+char* BeforeOwnedChange();
+std::vector<std::string> AuditOwnedChange(Node* statement, const char* before);
 
 }  // namespace outbox::admin
