@@ -94,9 +94,28 @@ void TakeBytes(bytea* body, NewEvent* event) {
   }
 }
 
+int KeepPayloadFromLog() {
+  errdetail_log("The client was told more: no part of a payload is in the log.");
+  return errhidecontext(true);
+}
+
+Jsonb* ReadJsonb(char* json) {
+  ErrorContextCallback context;
+  context.previous = error_context_stack;
+  context.callback = [](void*) {
+    if (ERRCODE_TO_CATEGORY(geterrcode()) == ERRCODE_DATA_EXCEPTION) {
+      KeepPayloadFromLog();
+    }
+  };
+  context.arg = nullptr;
+  error_context_stack = &context;
+  Jsonb* value = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json)));
+  error_context_stack = context.previous;
+  return value;
+}
+
 Jsonb* JsonArgToJsonb(const text* value) {
-  return value == nullptr ? nullptr
-                          : DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(text_to_cstring(value))));
+  return value == nullptr ? nullptr : ReadJsonb(text_to_cstring(value));
 }
 
 }  // namespace outbox::emit

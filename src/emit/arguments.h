@@ -25,6 +25,11 @@ bytea* TextBytes(text* value);
 void TakeText(text* body, NewEvent* event);
 void TakeBytes(bytea* body, NewEvent* event);
 
+// Within ereport(), or in the callback of an error context: DETAIL and CONTEXT, which may quote a payload, are the
+// client's, and the server's log has neither.
+int KeepPayloadFromLog();
+// A payload, or an array of events, as jsonb. What jsonb cannot hold raises, and the log has nothing of it.
+Jsonb* ReadJsonb(char* json);
 // A json_arg (whose text json_in has checked) as jsonb.
 Jsonb* JsonArgToJsonb(const text* value);
 

@@ -1,6 +1,7 @@
 #include "emit/event_schema.h"
 
 #include "base/media_type.h"
+#include "emit/arguments.h"
 #include "emit/check.h"
 #include "emit/header.h"
 #include "emit/json_schema.h"
@@ -75,11 +76,11 @@ void CheckPayload(EventSchema* schema, const NewEvent* event) {
   MemoryContext caller = MemoryContextSwitchTo(memory);
   char* json = pg_any_to_server(pnstrdup(Bytes(event->payload), Size(event->payload)),
                                 static_cast<int>(Size(event->payload)), PG_UTF8);
-  Jsonb* document = DatumGetJsonbP(DirectFunctionCall1(jsonb_in, CStringGetDatum(json)));
+  Jsonb* document = ReadJsonb(json);
   Reach reach = Reach::kEnd;
-  const char* why = Mismatch(schema->schema, document, &reach);
+  const Reason why = Mismatch(schema->schema, document, &reach);
   MemoryContextSwitchTo(caller);
-  if (why == nullptr) {
+  if (why.told == nullptr) {
     MemoryContextDelete(memory);
     return;
   }
@@ -89,7 +90,7 @@ void CheckPayload(EventSchema* schema, const NewEvent* event) {
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                     errmsg("payload takes too long to be checked by the schema of event \"%s\" of \"%s\"", event_type,
                            aggregate_type),
-                    errdetail("%s", why),
+                    errdetail("%s", why.told), errdetail_log("%s", why.logged),
                     errhint("Do schemas in it refer to others more than once, these to others again? The owner of the "
                             "extension has it in outbox.event_schemas, and ends the check by "
                             "outbox.drop_event_schema().")));
@@ -98,14 +99,14 @@ void CheckPayload(EventSchema* schema, const NewEvent* event) {
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                     errmsg("payload goes too deep to be checked by the schema of event \"%s\" of \"%s\"", event_type,
                            aggregate_type),
-                    errdetail("%s", why),
+                    errdetail("%s", why.told), errdetail_log("%s", why.logged),
                     errhint("Is the payload nested without end, or does the schema refer to itself without going into "
                             "the payload? The owner of the extension has it in outbox.event_schemas, and ends the "
                             "check by outbox.drop_event_schema().")));
   }
   ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                   errmsg("payload does not match the schema of event \"%s\" of \"%s\"", event_type, aggregate_type),
-                  errdetail("%s", why),
+                  errdetail("%s", why.told), errdetail_log("%s", why.logged),
                   errhint("Pass a payload that does. The owner of the extension has the schema in "
                           "outbox.event_schemas, changes it by outbox.event_schema(), and ends the check by "
                           "outbox.drop_event_schema().")));

@@ -1,4 +1,5 @@
 // Input of the type outbox.json_arg [P]: json's own, with a hint. Output is json's.
+#include "emit/arguments.h"
 #include "pg/entry.h"
 
 namespace {
@@ -9,6 +10,7 @@ void AddHint(void*) {
         "The document is nested too deeply to be looked at. Make it flatter, raise max_stack_depth, or pass it to "
         "outbox.emit_text(..., content_type => 'application/json'), which takes it as it is.");
   } else if (geterrcode() != ERRCODE_QUERY_CANCELED && geterrcode() != ERRCODE_OUT_OF_MEMORY) {
+    outbox::emit::KeepPayloadFromLog();
     errhint("Pass one JSON document; text that is not JSON goes through outbox.emit_text().");
   }
 }

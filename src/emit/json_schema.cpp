@@ -72,7 +72,7 @@ class Validator {
   explicit Validator(const JsonbValue& root) : root_(root) {}
 
   // `why`: gets the first mismatch; nullptr: nobody asks. One step further down: into the value or into the schema.
-  bool Valid(const JsonbValue& schema, const JsonbValue& value, const Path* path, const char** why) {
+  bool Valid(const JsonbValue& schema, const JsonbValue& value, const Path* path, Reason* why) {
     if (reach_ == Reach::kEnd && (depth_ == kDeepest || stack_is_too_deep())) {
       GiveUp(Reach::kTooDeep, DeepText(path));
     }
@@ -90,57 +90,68 @@ class Validator {
 
   Reach reach() const { return reach_; }
   // Where it was given up, whatever Valid() says then; nullptr: it was not.
-  const char* given_up() const { return given_up_; }
+  Reason given_up() const { return given_up_; }
 
  private:
-  void GiveUp(Reach reach, const char* where) {
+  void GiveUp(Reach reach, Reason where) {
     reach_ = reach;
     given_up_ = where;
   }
 
-  bool Holds(const JsonbValue& schema, const JsonbValue& value, const Path* path, const char** why) {
+  bool Holds(const JsonbValue& schema, const JsonbValue& value, const Path* path, Reason* why) {
     CHECK_FOR_INTERRUPTS();
     if (++steps_ > kMostSteps) {
       GiveUp(Reach::kTooLong, LongText(path));
       return false;
     }
     if (schema.type == jbvBool) {
-      return schema.val.boolean || Fail(why, path, [] { return "nothing is allowed here"; });
+      return schema.val.boolean || Fail(why, path, [](Show) { return "nothing is allowed here"; });
     }
     return EachMember(schema, [&](std::string_view keyword, const JsonbValue& of) {
       return keyword == "$ref" ? Refer(of, value, path, why) : Keyword(schema, keyword, of, value, path, why);
     });
   }
 
-  const char* DeepText(const Path* path) const {
-    if (path == nullptr) {
-      return psprintf("The check was %d steps deep in the schema, and had not come into the payload.", depth_);
-    }
+  static const char* Where(const Path* path, For whom) {
     StringInfoData text;
     initStringInfo(&text);
-    AppendPointer(&text, path);
-    return psprintf("At %s, on level %d of the payload, the check was %d steps deep.", CutShort(text.data), path->depth,
-                    depth_);
+    AppendPointer(&text, path, whom);
+    return text.data;
   }
 
-  static const char* LongText(const Path* path) {
-    if (path == nullptr) {
-      return psprintf("After " INT64_FORMAT " steps the check had not come into the payload.", kMostSteps);
-    }
-    StringInfoData text;
-    initStringInfo(&text);
-    AppendPointer(&text, path);
-    return psprintf("After " INT64_FORMAT " steps the check was at %s.", kMostSteps, CutShort(text.data));
+  Reason DeepText(const Path* path) const {
+    auto text = [this, path](For whom) -> const char* {
+      return path == nullptr
+                 ? psprintf("The check was %d steps deep in the schema, and had not come into the payload.", depth_)
+                 : psprintf("At %s, on level %d of the payload, the check was %d steps deep.",
+                            CutShort(Where(path, whom)), path->depth, depth_);
+    };
+    return {text(For::kClient), text(For::kLog)};
   }
+
+  static Reason LongText(const Path* path) {
+    auto text = [path](For whom) -> const char* {
+      return path == nullptr
+                 ? psprintf("After " INT64_FORMAT " steps the check had not come into the payload.", kMostSteps)
+                 : psprintf("After " INT64_FORMAT " steps the check was at %s.", kMostSteps,
+                            CutShort(Where(path, whom)));
+    };
+    return {text(For::kClient), text(For::kLog)};
+  }
+
+  // How what is there is called.
+  using Show = const char* (*)(const JsonbValue& value);
+  static const char* Hidden(const JsonbValue&) { return "what is there"; }
 
   // Whatever it is about may be large: it is said only where somebody asks.
   template <typename Say>
-  pg_noinline static bool Fail(const char** why, const Path* path, Say&& say) {
+  pg_noinline static bool Fail(Reason* why, const Path* path, Say&& say) {
     if (why != nullptr) {
-      StringInfoData text;
-      initStringInfo(&text);
-      AppendPointer(&text, path);
-      *why = path == nullptr ? psprintf("The payload: %s.", say()) : psprintf("At %s: %s.", text.data, say());
+      auto text = [path, &say](For whom, Show show) -> const char* {
+        return path == nullptr ? psprintf("The payload: %s.", say(show))
+                               : psprintf("At %s: %s.", Where(path, whom), say(show));
+      };
+      *why = {text(For::kClient, Shown), text(For::kLog, Hidden)};
     }
     return false;
   }
@@ -148,13 +159,13 @@ class Validator {
   // In a frame of its own, which a level has once, while it has one of Holds() for each reference. So are those that go
   // no deeper: the stack has room for kDeepest levels.
   pg_noinline bool Keyword(const JsonbValue& schema, std::string_view keyword, const JsonbValue& of,
-                           const JsonbValue& value, const Path* path, const char** why) {
+                           const JsonbValue& value, const Path* path, Reason* why) {
     if (keyword == "type") {
       return Type(of, value, path, why);
     }
     if (keyword == "const") {
       return Equal(of, value) ||
-             Fail(why, path, [&] { return psprintf("expected %s, not %s", Shown(of), Shown(value)); });
+             Fail(why, path, [&](Show show) { return psprintf("expected %s, not %s", Shown(of), show(value)); });
     }
     if (keyword == "enum") {
       for (uint32 i = 0; i < SizeOf(of); i++) {
@@ -163,7 +174,7 @@ class Validator {
           return true;
         }
       }
-      return Fail(why, path, [&] { return psprintf("expected one of %s, not %s", Shown(of), Shown(value)); });
+      return Fail(why, path, [&](Show show) { return psprintf("expected one of %s, not %s", Shown(of), show(value)); });
     }
     if (value.type == jbvNumeric && of.type == jbvNumeric) {
       return Number(keyword, of, value, path, why);
@@ -185,10 +196,10 @@ class Validator {
   }
 
   // What it refers to, on this level.
-  bool Refer(const JsonbValue& reference, const JsonbValue& value, const Path* path, const char** why) {
+  bool Refer(const JsonbValue& reference, const JsonbValue& value, const Path* path, Reason* why) {
     JsonbValue target;
     if (!Resolve(root_, TextOf(reference), &target)) {
-      return Fail(why, path, [] { return "the schema refers to what it has not"; });
+      return Fail(why, path, [](Show) { return "the schema refers to what it has not"; });
     }
     if (references_ > kMostReferences || stack_is_too_deep()) {
       GiveUp(Reach::kTooDeep, DeepText(path));
@@ -200,10 +211,10 @@ class Validator {
     return valid;
   }
 
-  pg_noinline static bool Type(const JsonbValue& of, const JsonbValue& value, const Path* path, const char** why) {
+  pg_noinline static bool Type(const JsonbValue& of, const JsonbValue& value, const Path* path, Reason* why) {
     if (of.type == jbvString) {
-      return IsOfType(value, TextOf(of)) || Fail(why, path, [&] {
-               return psprintf("expected %s, not %s", pnstrdup(of.val.string.val, of.val.string.len), Shown(value));
+      return IsOfType(value, TextOf(of)) || Fail(why, path, [&](Show show) {
+               return psprintf("expected %s, not %s", pnstrdup(of.val.string.val, of.val.string.len), show(value));
              });
     }
     for (uint32 i = 0; i < SizeOf(of); i++) {
@@ -211,11 +222,11 @@ class Validator {
         return true;
       }
     }
-    return Fail(why, path, [&] { return psprintf("expected one of %s, not %s", Shown(of), Shown(value)); });
+    return Fail(why, path, [&](Show show) { return psprintf("expected one of %s, not %s", Shown(of), show(value)); });
   }
 
   pg_noinline static bool Number(std::string_view keyword, const JsonbValue& of, const JsonbValue& value,
-                                 const Path* path, const char** why) {
+                                 const Path* path, Reason* why) {
     const char* expected = nullptr;
     if (keyword == "multipleOf") {
       if (IsMultiple(value.val.numeric, of.val.numeric)) {
@@ -234,13 +245,14 @@ class Validator {
         expected = "less than";
       }
     }
-    return expected == nullptr ||
-           Fail(why, path, [&] { return psprintf("expected %s %s, not %s", expected, Shown(of), Shown(value)); });
+    return expected == nullptr || Fail(why, path, [&](Show show) {
+             return psprintf("expected %s %s, not %s", expected, Shown(of), show(value));
+           });
   }
 
   // Whether `keyword` limits a count, and it is beyond that.
   static bool Beyond(std::string_view keyword, const char* least, const char* most, const JsonbValue& of, int64 count,
-                     const char* what, const Path* path, const char** why) {
+                     const char* what, const Path* path, Reason* why) {
     const bool is_least = keyword == least;
     if ((!is_least && keyword != most) || of.type != jbvNumeric) {
       return false;
@@ -251,7 +263,7 @@ class Validator {
     if (is_least ? order >= 0 : order <= 0) {
       return false;
     }
-    Fail(why, path, [&] {
+    Fail(why, path, [&](Show) {
       return psprintf("expected %s %s %s, not " INT64_FORMAT, is_least ? "at least" : "at most", Shown(of), what,
                       count);
     });
@@ -259,11 +271,11 @@ class Validator {
   }
 
   pg_noinline static bool String(std::string_view keyword, const JsonbValue& of, const JsonbValue& value,
-                                 const Path* path, const char** why) {
+                                 const Path* path, Reason* why) {
     if (keyword == "pattern") {
-      return Matches(TextOf(of), TextOf(value)) || Fail(why, path, [&] {
+      return Matches(TextOf(of), TextOf(value)) || Fail(why, path, [&](Show show) {
                return psprintf("expected what matches \"%s\", not %s", pnstrdup(of.val.string.val, of.val.string.len),
-                               Shown(value));
+                               show(value));
              });
     }
     if (keyword == "minLength" || keyword == "maxLength") {
@@ -281,7 +293,7 @@ class Validator {
                : 0;
   }
 
-  bool Elements(const JsonbValue& of, const JsonbValue& value, uint32 from, const Path* path, const char** why) {
+  bool Elements(const JsonbValue& of, const JsonbValue& value, uint32 from, const Path* path, Reason* why) {
     for (uint32 i = from; i < SizeOf(value); i++) {
       const Path at = {path, {}, i};
       if (!Valid(of, Element(value, i), &at, why)) {
@@ -292,7 +304,7 @@ class Validator {
   }
 
   pg_noinline bool Contains(const JsonbValue& schema, const JsonbValue& of, const JsonbValue& value, const Path* path,
-                            const char** why) {
+                            Reason* why) {
     int64 count = 0;
     for (uint32 i = 0; i < SizeOf(value); i++) {
       count += Valid(of, Element(value, i), path, nullptr) ? 1 : 0;
@@ -301,7 +313,7 @@ class Validator {
     JsonbValue most;
     const bool bounded = Member(schema, "minContains", &least);
     if (!bounded && count == 0) {
-      return Fail(why, path, [] { return "expected an element as \"contains\" has it"; });
+      return Fail(why, path, [](Show) { return "expected an element as \"contains\" has it"; });
     }
     constexpr const char* kWhat = "elements as \"contains\" has them";
     return !(bounded && Beyond("minContains", "minContains", "", least, count, kWhat, path, why)) &&
@@ -309,7 +321,7 @@ class Validator {
              Beyond("maxContains", "", "maxContains", most, count, kWhat, path, why));
   }
 
-  pg_noinline static bool Unique(const JsonbValue& value, const Path* path, const char** why) {
+  pg_noinline static bool Unique(const JsonbValue& value, const Path* path, Reason* why) {
     const uint32 count = SizeOf(value);
     auto* elements = static_cast<JsonbValue*>(palloc_extended(sizeof(JsonbValue) * Max(count, 1), MCXT_ALLOC_HUGE));
     for (uint32 i = 0; i < count; i++) {
@@ -320,15 +332,15 @@ class Validator {
     while (i < count && !Equal(elements[i - 1], elements[i])) {
       i++;
     }
-    const bool unique = i >= count || Fail(why, path, [&] {
-                          return psprintf("expected unique elements, not %s twice", Shown(elements[i]));
+    const bool unique = i >= count || Fail(why, path, [&](Show show) {
+                          return psprintf("expected unique elements, not %s twice", show(elements[i]));
                         });
     pfree(elements);
     return unique;
   }
 
   bool Array(const JsonbValue& schema, std::string_view keyword, const JsonbValue& of, const JsonbValue& value,
-             const Path* path, const char** why) {
+             const Path* path, Reason* why) {
     if (keyword == "prefixItems" || (keyword == "items" && IsArray(of))) {
       for (uint32 i = 0; i < Min(SizeOf(of), SizeOf(value)); i++) {
         const Path at = {path, {}, i};
@@ -365,20 +377,19 @@ class Validator {
            !EachMember(of, [name](std::string_view pattern, const JsonbValue&) { return !Matches(pattern, name); });
   }
 
-  pg_noinline static bool Requires(const JsonbValue& names, const JsonbValue& value, const Path* path,
-                                   const char** why) {
+  pg_noinline static bool Requires(const JsonbValue& names, const JsonbValue& value, const Path* path, Reason* why) {
     for (uint32 i = 0; i < SizeOf(names); i++) {
       const JsonbValue name = Element(names, i);
       JsonbValue found;
       if (!Member(value, TextOf(name), &found)) {
-        return Fail(why, path, [&] { return psprintf("expected a member %s, and there is none", Shown(name)); });
+        return Fail(why, path, [&](Show) { return psprintf("expected a member %s, and there is none", Shown(name)); });
       }
     }
     return true;
   }
 
   bool Object(const JsonbValue& schema, std::string_view keyword, const JsonbValue& of, const JsonbValue& value,
-              const Path* path, const char** why) {
+              const Path* path, Reason* why) {
     if (keyword == "required") {
       return Requires(of, value, path, why);
     }
@@ -392,14 +403,14 @@ class Validator {
     if (keyword == "patternProperties") {
       return EachMember(of, [&](std::string_view pattern, const JsonbValue& property) {
         return EachMember(value, [&](std::string_view name, const JsonbValue& member) {
-          const Path at = {path, name, -1};
+          const Path at = {path, name, -1, true};
           return !Matches(pattern, name) || Valid(property, member, &at, why);
         });
       });
     }
     if (keyword == "additionalProperties") {
       return EachMember(value, [&](std::string_view name, const JsonbValue& member) {
-        const Path at = {path, name, -1};
+        const Path at = {path, name, -1, true};
         return IsNamed(schema, name) || Valid(of, member, &at, why);
       });
     }
@@ -409,7 +420,7 @@ class Validator {
         string.type = jbvString;
         string.val.string.val = const_cast<char*>(name.data());
         string.val.string.len = static_cast<int>(name.size());
-        const Path at = {path, name, -1};
+        const Path at = {path, name, -1, true};
         return Valid(of, string, &at, why);
       });
     }
@@ -424,7 +435,7 @@ class Validator {
   }
 
   bool Logic(const JsonbValue& schema, std::string_view keyword, const JsonbValue& of, const JsonbValue& value,
-             const Path* path, const char** why) {
+             const Path* path, Reason* why) {
     if (keyword == "allOf") {
       for (uint32 i = 0; i < SizeOf(of); i++) {
         if (!Valid(Element(of, i), value, path, why)) {
@@ -439,14 +450,14 @@ class Validator {
       for (uint32 i = 0; i < SizeOf(of) && (one || count == 0); i++) {
         count += Valid(Element(of, i), value, path, nullptr) ? 1 : 0;
       }
-      return count == 1 || Fail(why, path, [&] {
-               return psprintf("%s matches %s of the %u schemas of \"%s\"", Shown(value),
+      return count == 1 || Fail(why, path, [&](Show show) {
+               return psprintf("%s matches %s of the %u schemas of \"%s\"", show(value),
                                count == 0 ? "none" : "more than one", SizeOf(of), one ? "oneOf" : "anyOf");
              });
     }
     if (keyword == "not") {
       return !Valid(of, value, path, nullptr) ||
-             Fail(why, path, [&] { return psprintf("%s is what \"not\" excludes", Shown(value)); });
+             Fail(why, path, [&](Show show) { return psprintf("%s is what \"not\" excludes", show(value)); });
     }
     if (keyword == "if") {
       JsonbValue then;
@@ -460,18 +471,18 @@ class Validator {
   int references_ = 0;  // that led to this one from the schema of this level
   int64 steps_ = 0;
   Reach reach_ = Reach::kEnd;
-  const char* given_up_ = nullptr;
+  Reason given_up_;
 };
 
 }  // namespace
 
-const char* Mismatch(Jsonb* schema, Jsonb* document, Reach* reach) {
+Reason Mismatch(Jsonb* schema, Jsonb* document, Reach* reach) {
   const JsonbValue root = RootOf(schema);
-  const char* why = nullptr;
+  Reason why;
   Validator validator(root);
   const bool valid = validator.Valid(root, RootOf(document), nullptr, &why);
   *reach = validator.reach();
-  return *reach != Reach::kEnd ? validator.given_up() : valid ? nullptr : why;
+  return *reach != Reach::kEnd ? validator.given_up() : valid ? Reason{} : why;
 }
 
 }  // namespace outbox::emit

@@ -20,8 +20,12 @@ namespace outbox::emit {
 // How far the check came: where it did not come to an end, nobody can say whether the document is valid.
 enum class Reach { kEnd, kTooDeep, kTooLong };
 
-// nullptr: it is valid. Else what is wrong first: where, as a JSON pointer, what is expected, and what is there; or,
-// but for Reach::kEnd, where the check was given up.
-const char* Mismatch(Jsonb* schema, Jsonb* document, Reach* reach);
+// What is wrong first: where, as a JSON pointer, what is expected, and what is there; or, but for Reach::kEnd, where
+// the check was given up. nullptr: it is valid.
+struct Reason {
+  const char* told = nullptr;
+  const char* logged = nullptr;  // the same without any part of the document
+};
+Reason Mismatch(Jsonb* schema, Jsonb* document, Reach* reach);
 
 }  // namespace outbox::emit

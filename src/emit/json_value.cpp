@@ -153,14 +153,18 @@ const char* Shown(const JsonbValue& value) {
   return CutShort(out.data);
 }
 
-void AppendPointer(StringInfo out, const Path* path) {
+void AppendPointer(StringInfo out, const Path* path, For whom) {
   if (path == nullptr) {
     return;
   }
-  AppendPointer(out, path->above);
+  AppendPointer(out, path->above, whom);
   appendStringInfoChar(out, '/');
   if (path->index >= 0) {
     appendStringInfo(out, INT64_FORMAT, path->index);
+    return;
+  }
+  if (path->of_document && whom == For::kLog) {
+    appendStringInfoChar(out, '*');
     return;
   }
   for (const char c : path->name) {

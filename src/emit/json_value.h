@@ -82,12 +82,14 @@ const char* Shown(const JsonbValue& value);
 // Where a value stands: on the stack, from the innermost out; nullptr: the root.
 struct Path {
   const Path* above;
-  std::string_view name;  // of a member
-  int64 index;            // of an element; -1: a member
+  std::string_view name;     // of a member
+  int64 index;               // of an element; -1: a member
+  bool of_document = false;  // a name that no keyword of the schema has asked for
   int depth = above == nullptr ? 1 : above->depth + 1;
 };
-// Appends it as a JSON pointer.
-void AppendPointer(StringInfo out, const Path* path);
+// Appends it as a JSON pointer; `kLog`: with * for what only the document names.
+enum class For { kClient, kLog };
+void AppendPointer(StringInfo out, const Path* path, For whom);
 
 // So many levels a schema may have, and so many steps down into a payload and a schema may be gone at once: what
 // Jackson takes by default, a third of what the stack has room for.

@@ -46,7 +46,7 @@ bool IsText(const bytea* payload) {
 
 Datum AsJsonb(const bytea* payload) {
   char* json = pg_any_to_server(pnstrdup(Bytes(payload), Size(payload)), static_cast<int>(Size(payload)), PG_UTF8);
-  return DirectFunctionCall1(jsonb_in, CStringGetDatum(json));
+  return JsonbPGetDatum(ReadJsonb(json));
 }
 
 // The body in that one of the three columns that fits it; none for a tombstone. JSON under a content type that says so

@@ -115,7 +115,7 @@ class Checker {
   [[noreturn]] void Refuse(const Path* path, const char* what) const {
     StringInfoData text;
     initStringInfo(&text);
-    AppendPointer(&text, path);
+    AppendPointer(&text, path, For::kClient);
     if (aggregate_type_ != nullptr) {
       ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                       errmsg("registered JSON Schema of event \"%s\" of \"%s\" is invalid",
