@@ -43,14 +43,49 @@ CREATE OR REPLACE FUNCTION outbox_internal.emits_nothing(role oid) RETURNS boole
   LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emits_nothing';
 COMMENT ON FUNCTION outbox_internal.emits_nothing(oid) IS 'has the role no right to emit, where that counts: while the topics of any role are limited?';
 
-CREATE OR REPLACE FUNCTION outbox_internal.tables_without_right() RETURNS TABLE (relation regclass, owner name)
+-- So is one of an owner whose topics do not have that of the table's trigger.
+CREATE OR REPLACE FUNCTION outbox_internal.emits_to(role oid, topic text) RETURNS boolean
+  LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emits_to';
+COMMENT ON FUNCTION outbox_internal.emits_to(oid, text) IS 'is what the role emits to this topic let through?';
+
+CREATE OR REPLACE FUNCTION outbox_internal.tables_without_right() RETURNS TABLE (relation regclass, owner oid, topic text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-  SELECT DISTINCT c.oid::regclass, pg_get_userbyid(c.relowner) FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
-  WHERE t.tgfoid = to_regprocedure('outbox.emit_row()') AND outbox_internal.emits_nothing(c.relowner)
+  SELECT DISTINCT c.oid::regclass, c.relowner, CASE WHEN NOT n.nothing THEN t.topic END
+  FROM (
+    SELECT g.tgrelid, 'outbox.event.' || convert_from(substr(g.tgargs, 1, position('\x00'::bytea IN g.tgargs) - 1), getdatabaseencoding()) AS topic
+    FROM pg_catalog.pg_trigger g WHERE g.tgfoid = to_regprocedure('outbox.emit_row()') AND g.tgnargs > 0
+  ) t
+  JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
+  CROSS JOIN LATERAL (SELECT outbox_internal.emits_nothing(c.relowner) AS nothing) n
+  WHERE n.nothing OR NOT outbox_internal.emits_to(c.relowner, t.topic)
   ORDER BY 1;
 END;
-COMMENT ON FUNCTION outbox_internal.tables_without_right() IS 'tables with a trigger emit_row whose owner may not emit, where that counts: rows of theirs are refused';
+COMMENT ON FUNCTION outbox_internal.tables_without_right() IS 'tables with a trigger emit_row whose owner may not emit to the topic of that (NULL: emits nothing): rows of theirs are refused';
+
+-- With whole names for ten of them: partitions are tables, too.
+CREATE OR REPLACE FUNCTION outbox_internal.owners_without_right() RETURNS TABLE (owner oid, named text, tables text, topics text, remedy text)
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+  WITH refused AS (
+    SELECT t.owner, quote_ident(pg_get_userbyid(t.owner)) AS named, array_agg(DISTINCT t.relation::text) AS tables, array_agg(DISTINCT t.topic) FILTER (WHERE t.topic IS NOT NULL) AS topics
+    FROM outbox_internal.tables_without_right() t GROUP BY 1
+  ), listed AS (
+    -- What holds now: its own, else that of the roles it is a member of.
+    SELECT r.owner, array_agg(DISTINCT p) AS topics
+    FROM refused r JOIN outbox_internal.emit_right e ON pg_has_role(r.owner, outbox_internal.role_of(e.role, e.role_id, e.system_identifier), 'USAGE')
+    CROSS JOIN LATERAL unnest(e.topics) p
+    WHERE r.topics IS NOT NULL AND (outbox_internal.role_of(e.role, e.role_id, e.system_identifier) = r.owner OR NOT EXISTS (
+      SELECT FROM outbox_internal.emit_right o WHERE outbox_internal.role_of(o.role, o.role_id, o.system_identifier) = r.owner))
+    GROUP BY 1
+  )
+  SELECT r.owner, r.named, array_to_string(r.tables[1:10], ', ') || CASE WHEN cardinality(r.tables) > 10 THEN format(' and %s more', cardinality(r.tables) - 10) ELSE '' END,
+         array_to_string(r.topics[1:10], ', ') || CASE WHEN cardinality(r.topics) > 10 THEN format(' and %s more', cardinality(r.topics) - 10) ELSE '' END,
+         format('SELECT outbox.grant_emit(%L%s);', r.named, CASE WHEN r.topics IS NOT NULL THEN format(', topics => %L', l.topics || r.topics) END)
+  FROM refused r LEFT JOIN listed l ON l.owner = r.owner
+  ORDER BY 2;
+END;
+COMMENT ON FUNCTION outbox_internal.owners_without_right() IS 'the same by owners, with what gives them the right';
 
 CREATE OR REPLACE FUNCTION outbox.grant_emit(role regrole, topics text[] DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $grant$
@@ -58,6 +93,7 @@ DECLARE
   impossible text;
   without text;
   owners text;
+  elsewhere text;
 BEGIN
   PERFORM outbox_internal.check_role(role, 'emit', true);
   PERFORM outbox_internal.check_patterns('emit', topics);
@@ -71,11 +107,19 @@ BEGIN
       HINT = 'A pattern is made of these, and * for any run of characters; one that begins with outbox.event. may have others, as aggregate types may.';
   END IF;
   PERFORM outbox_internal.grant_by_pattern(role, 'emit', topics);
-  SELECT string_agg(t.relation::text, ', '), string_agg(DISTINCT format('SELECT outbox.grant_emit(%L);', quote_ident(t.owner)), ' ') INTO without, owners
-  FROM outbox_internal.tables_without_right() t;
-  IF topics IS NOT NULL AND without IS NOT NULL THEN
+  IF topics IS NULL THEN
+    RETURN;
+  END IF;
+  SELECT string_agg(w.tables, ', '), string_agg(w.remedy, ' ') INTO without, owners FROM outbox_internal.owners_without_right() w WHERE w.topics IS NULL;
+  IF without IS NOT NULL THEN
     RAISE WARNING USING MESSAGE = 'rows of tables with a trigger emit_row are refused from now on: ' || without,
       DETAIL = 'Where topics are limited, who has no right emits nothing, and these tables'' owners have none.', HINT = owners;
+  END IF;
+  SELECT string_agg(w.tables, ', '), string_agg(w.remedy, ' '), string_agg(format('%s to %s', w.named, w.topics), '; ') INTO without, owners, elsewhere
+  FROM outbox_internal.owners_without_right() w WHERE w.topics IS NOT NULL AND pg_has_role(w.owner, role, 'USAGE');
+  IF without IS NOT NULL THEN
+    RAISE WARNING USING MESSAGE = 'rows of tables with a trigger emit_row are refused from now on: ' || without,
+      DETAIL = format('What a table''s trigger emits is its owner''s. Not among what these may emit to: %s.', elsewhere), HINT = owners;
   END IF;
 END
 $grant$;

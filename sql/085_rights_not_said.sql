@@ -21,6 +21,35 @@ SELECT * FROM unsaid();
 GRANT EXECUTE ON FUNCTION outbox.emit(text, text, text, jsonb, jsonb, text, timestamptz, text) TO regress_not_said;
 SELECT detail FROM unsaid();
 REVOKE EXECUTE ON FUNCTION outbox.emit(text, text, text, jsonb, jsonb, text, timestamptz, text) FROM regress_not_said;
+-- By hand, a view. Who is a member of a role with limits has these.
+GRANT INSERT ON outbox.event TO regress_not_said;
+SELECT detail FROM unsaid();
+REVOKE INSERT ON outbox.event FROM regress_not_said;
+GRANT INSERT (payload), SELECT ON outbox.outboxevent TO regress_not_said;
+SELECT detail FROM unsaid();
+GRANT INSERT ON outbox.outboxevent TO regress_not_said;
+SELECT detail FROM unsaid();
+GRANT regress_said TO regress_not_said;
+SELECT detail FROM unsaid();
+REVOKE regress_said FROM regress_not_said;
+REVOKE ALL ON outbox.outboxevent FROM regress_not_said;
+SELECT detail FROM unsaid();
+-- By membership in a role that comes with PostgreSQL, where topics are limited.
+CREATE FUNCTION write_all() RETURNS TABLE (status text, detail text, hint text) LANGUAGE sql
+  BEGIN ATOMIC SELECT d.status, d.detail, d.hint FROM outbox.doctor() d WHERE d."check" = 'rights' AND d.detail LIKE 'pg_write_all_data%'; END;
+SELECT * FROM write_all();
+GRANT pg_write_all_data TO regress_not_said;
+SELECT * FROM write_all();
+SELECT outbox.grant_emit('pg_write_all_data', topics => '{shop.*}');
+SELECT * FROM write_all();
+SET ROLE regress_not_said;
+INSERT INTO outbox.event (aggregate_type, event_type, payload, topic) VALUES ('regress', 'e', '{}', 'any.topic');
+RESET ROLE;
+SELECT outbox.revoke_emit('pg_write_all_data');
+SELECT outbox.grant_emit('regress_said');
+SELECT * FROM write_all();
+REVOKE pg_write_all_data FROM regress_not_said;
+DROP FUNCTION write_all;
 SELECT outbox.revoke_emit('regress_said');
 REVOKE USAGE ON SCHEMA outbox FROM regress_said, regress_not_said;
 DROP FUNCTION unsaid;

@@ -63,6 +63,11 @@ bool EmitsNothing(Oid role) {
   return EmitsNothing(rights.Of(role), role);
 }
 
+bool EmitsTo(Oid role, const char* topic) {
+  const pg::Right* right = rights.Of(role);
+  return !EmitsNothing(right, role) && rights.Allows(right, topic);
+}
+
 void CheckTopicRight(const NewEvent* event) {
   const Oid role = OidIsValid(event->emitter) ? event->emitter : GetUserId();
   const pg::Right* right = rights.Of(role);
@@ -84,4 +89,9 @@ void CheckTopicRight(const NewEvent* event) {
 // outbox_internal.emits_nothing(role oid).
 OUTBOX_FUNCTION(outbox_emits_nothing) {
   return BoolGetDatum(outbox::emit::EmitsNothing(PG_GETARG_OID(0)));
+}
+
+// outbox_internal.emits_to(role oid, topic text).
+OUTBOX_FUNCTION(outbox_emits_to) {
+  return BoolGetDatum(outbox::emit::EmitsTo(PG_GETARG_OID(0), text_to_cstring(PG_GETARG_TEXT_PP(1))));
 }

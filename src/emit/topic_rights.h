@@ -10,5 +10,7 @@ namespace outbox::emit {
 void CheckTopicRight(const NewEvent* event);
 // Whether nothing that the role emits is let through: see topic_rights.cpp.
 bool EmitsNothing(Oid role);
+// Whether what it emits to this topic is let through.
+bool EmitsTo(Oid role, const char* topic);
 
 }  // namespace outbox::emit

@@ -49,15 +49,32 @@ struct PatternRight {
 constexpr PatternRight kPatternRights[] = {{"emit", "topics", "emit to every topic"},
                                            {"receive", "consumers", "receive as every consumer"}};
 
-// Roles with the right and without a row of grant_...() that says in which names.
+// Roles with the right and without a row of grant_...() that says in which names, of themselves or of one that they are
+// members of: by EXECUTE on a routine, or INSERT on a view that does the same. Members of pg_write_all_data have INSERT
+// on all that there is, which matters where names are limited.
 std::string UnsaidSql(const PatternRight& right) {
   const std::string action = right.action;
-  return "SELECT DISTINCT quote_ident(r.rolname), quote_literal(quote_ident(r.rolname)) "
-         "FROM pg_proc p, aclexplode(p.proacl) x JOIN pg_roles r ON r.oid = x.grantee "
-         "WHERE p.pronamespace = 'outbox'::regnamespace AND x.grantee <> p.proowner AND NOT r.rolsuper "
-         "AND p.oid IN (SELECT outbox_internal." +
-         action + "_routines()) AND NOT EXISTS (SELECT FROM outbox_internal." + action +
-         "_right e WHERE outbox_internal.role_of(e.role, e.role_id, e.system_identifier) = x.grantee) ORDER BY 1";
+  const std::string names = right.names;
+  return "WITH given AS (SELECT x.grantee FROM pg_proc p JOIN outbox_internal.granted('" + action +
+         "') g ON g.routine = p.oid, aclexplode(p.proacl) x WHERE p.pronamespace = 'outbox'::regnamespace AND "
+         "x.grantee <> p.proowner "
+         "UNION SELECT x.grantee FROM pg_class c JOIN outbox_internal.granted('" +
+         action +
+         "') g ON g.relation = c.oid, aclexplode(c.relacl) x WHERE x.privilege_type = 'INSERT' AND x.grantee <> "
+         "c.relowner "
+         "UNION SELECT m.roleid FROM pg_auth_members m WHERE m.roleid = 'pg_write_all_data'::regrole "
+         "AND EXISTS (SELECT FROM outbox_internal.granted('" +
+         action +
+         "') g WHERE g.relation IS NOT NULL) "
+         "AND EXISTS (SELECT FROM outbox_internal." +
+         action + "_right e WHERE e." + names +
+         " IS NOT NULL)) "
+         "SELECT quote_ident(r.rolname), quote_literal(quote_ident(r.rolname)), r.rolname = 'pg_write_all_data' "
+         "FROM given JOIN pg_roles r ON r.oid = given.grantee WHERE NOT r.rolsuper AND NOT EXISTS (SELECT FROM "
+         "outbox_internal." +
+         action +
+         "_right e WHERE pg_has_role(r.oid, outbox_internal.role_of(e.role, e.role_id, e.system_identifier), 'USAGE')) "
+         "ORDER BY 1";
 }
 
 // What grant_...() has said of roles that have the right no more: dropped, or it was taken back by other ways (DROP
@@ -110,10 +127,11 @@ size_t CheckPatternRight(const PatternRight& right, Findings* findings) {
   std::vector<Row> unsaid = RunSql(Access::kRead, UnsaidSql(right).c_str());
   unsaid.resize(std::min(unsaid.size(), kTold));
   for (const Row& row : unsaid) {
-    findings->Warn("rights",
-                   row[0].value() + " may " + right.all + ", and outbox.grant_" + action + "() has not said so.",
-                   "The right was given by hand. SELECT outbox.grant_" + action + "(" + row[1].value() + "), with " +
-                       names + " if it is to have any, says what holds.");
+    findings->Warn(
+        "rights", row[0].value() + " may " + right.all + ", and outbox.grant_" + action + "() has not said so.",
+        (row[2] == "t" ? "Its members may insert into every view. REVOKE it from who need not, or: SELECT outbox.grant_"
+                       : "The right was given by hand. SELECT outbox.grant_") +
+            action + "(" + row[1].value() + "), with " + names + " if it is to have any, says what holds.");
   }
   std::vector<Row> left = RunSql(Access::kRead, LeftSql(right).c_str());
   left.resize(std::min(left.size(), kTold));
@@ -146,18 +164,23 @@ size_t CheckTakenBack(Findings* findings) {
 
 // Returns how much there was to tell.
 size_t CheckTablesWithoutRight(Findings* findings) {
-  const std::vector<Row> tables =
-      RunSql(Access::kRead,
-             "SELECT quote_ident(owner), quote_literal(quote_ident(owner)), string_agg(relation::text, ', ' ORDER BY "
-             "relation::text) "
-             "FROM outbox_internal.tables_without_right() GROUP BY 1, 2 ORDER BY 1 LIMIT 20");
-  for (const Row& row : tables) {
-    findings->Problem("rights",
-                      row[0].value() + " may not emit, and owns tables with a trigger emit_row: " + row[2].value() +
-                          ". Their rows are refused, as topics are limited here.",
-                      "SELECT outbox.grant_emit(" + row[1].value() + "), with topics if it is to have any.");
+  const std::vector<Row> owners = RunSql(
+      Access::kRead, "SELECT named, tables, topics, remedy FROM outbox_internal.owners_without_right() LIMIT 20");
+  for (const Row& row : owners) {
+    if (row[2]) {
+      findings->Problem("rights",
+                        row[0].value() + " may not emit to " + row[2].value() +
+                            ", to which triggers emit_row of its tables do: " + row[1].value() +
+                            ". Their rows are refused.",
+                        row[3].value());
+    } else {
+      findings->Problem("rights",
+                        row[0].value() + " may not emit, and owns tables with a trigger emit_row: " + row[1].value() +
+                            ". Their rows are refused, as topics are limited here.",
+                        row[3].value() + " (With topics if it is to have any.)");
+    }
   }
-  return tables.size();
+  return owners.size();
 }
 
 }  // namespace
