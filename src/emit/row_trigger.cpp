@@ -106,12 +106,36 @@ HeapTuple WithVirtualColumns(Relation table, HeapTuple row) {
 #endif
 }
 
+// As a cast to text has it, so that emit(..., id::text) has the same key: of these types it is not the output.
+text* CastToText(Oid type, Datum value) {
+  switch (type) {
+    case BPCHAROID:
+      return DatumGetTextPP(DirectFunctionCall1(rtrim1, value));
+    case BOOLOID:
+      return DatumGetTextPP(DirectFunctionCall1(booltext, value));
+    case INETOID:
+      return DatumGetTextPP(DirectFunctionCall1(network_show, value));
+    default:
+      break;
+  }
+  Oid output = InvalidOid;
+  bool varlena = false;
+  getTypeOutputInfo(type, &output, &varlena);
+  return cstring_to_text(OidOutputFunctionCall(output, value));
+}
+
 text* KeyOf(const TriggerData* trigger, HeapTuple row, int column) {
   TupleDesc desc = RelationGetDescr(trigger->tg_relation);
-  const int level = PinText(SPI_gettypeid(desc, column));
-  char* value = SPI_getvalue(row, desc, column);
+  bool null = false;
+  const Datum value = SPI_getbinval(row, desc, column, &null);
+  if (null) {
+    return nullptr;
+  }
+  const Oid type = SPI_gettypeid(desc, column);
+  const int level = PinText(type);
+  text* key = CastToText(getBaseType(type), value);
   UnpinText(level);
-  return value == nullptr ? nullptr : cstring_to_text(value);
+  return key;
 }
 
 // A payload says the same, whichever session has written the row. Times have the session's zone, and say so. (Times
