@@ -69,7 +69,7 @@ SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', '{}', '{"n": {"a": "b"}}
 SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', '{}', '{"n": []}')$$);
 SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', '{}', '{"": "b"}')$$);
 SELECT r.* FROM unnest(ARRAY['id', 'type', 'aggregate_type', 'content-type', 'created_at', 'Content-Type']) name, refused(format($$SELECT outbox.emit('o', 1, 'e', '{}', %L)$$, jsonb_build_object(name, 'x'))) r;
-SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', '{}', jsonb_build_object('a', repeat('x', 12288)))$$);
+SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', '{}', jsonb_build_object('a', repeat('x', 12284)))$$);
 SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', '{}'::text, '{"a": 1}'::text)$$);
 SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', '{}'::text, 'x'::text)$$);
 SELECT * FROM refused(format($$SELECT outbox.emit('o', 1, 'e', '{}', %L)$$, jsonb_build_object(repeat('é', 20000), 'x')));

@@ -211,7 +211,7 @@ bool CheckHeaders(Jsonb* headers) {
       name = item;
       CheckHeaderName(&name);
       CheckConvertible(name.val.string.val, name.val.string.len);
-      bytes += name.val.string.len;
+      bytes += HeaderSize(name.val.string.len, 0);
     } else if (token == WJB_VALUE) {
       if (item.type != jbvString) {
         RefuseHeaders(psprintf("The value at \"%s\" is %s.", pnstrdup(name.val.string.val, name.val.string.len),
@@ -223,9 +223,12 @@ bool CheckHeaders(Jsonb* headers) {
     }
   }
   if (bytes > kMaxHeaders) {
-    ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("headers are too large"),
-                    errdetail("Names and values have %zu bytes together; at most %zu are allowed.", bytes, kMaxHeaders),
-                    errhint("Put what is not needed for routing or tracing into the payload.")));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("headers are too large"),
+         errdetail("Names and values have %zu bytes together, with %zu more for each header; at most %zu are allowed.",
+                   bytes, kHeaderLengths, kMaxHeaders),
+         errhint("Put what is not needed for routing or tracing into the payload.")));
   }
   return bytes > 0;
 }

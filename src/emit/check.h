@@ -11,7 +11,7 @@ inline constexpr size_t kMaxAggregateType = 255;
 inline constexpr size_t kMaxAggregateId = 1000;
 inline constexpr size_t kMaxEventType = 255;
 inline constexpr size_t kMaxContentType = 255;
-inline constexpr size_t kMaxHeaders = 12 * 1024;  // names and values of all headers together
+inline constexpr size_t kMaxHeaders = 12 * 1024;  // all headers together, each as HeaderSize() has it
 
 // Where rights and keys hang on a topic, an event without one of its own counts as of this and its aggregate type,
 // whatever routes make of it.

@@ -74,6 +74,21 @@ const char* HeaderOf(const NewEvent* event, const char* name) {
                                                       : nullptr;
 }
 
+size_t HeaderBytes(const NewEvent* event) {
+  if (event->headers == nullptr || !JB_ROOT_IS_OBJECT(event->headers)) {
+    return 0;
+  }
+  size_t bytes = 0;
+  JsonbValue item;
+  JsonbIterator* iterator = JsonbIteratorInit(&event->headers->root);
+  JsonbIteratorToken token = JsonbIteratorNext(&iterator, &item, false);
+  while ((token = JsonbIteratorNext(&iterator, &item, true)) != WJB_DONE) {
+    const size_t size = item.type == jbvString ? item.val.string.len : 0;
+    bytes += token == WJB_KEY ? HeaderSize(size, 0) : token == WJB_VALUE ? size : 0;
+  }
+  return bytes;
+}
+
 void CheckDataschema(const char* uri, size_t size) {
   const char* bad = size == 0 ? "It is empty." : size > 2000 ? "It is longer than 2000 bytes." : nullptr;
   for (size_t i = 0; i < size && bad == nullptr; i++) {

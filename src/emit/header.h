@@ -20,6 +20,14 @@ class HeaderObject {
   bool any_ = false;
 };
 
+// What a header counts for: Kafka's record format has the lengths of name and value before them, of two bytes each at
+// most but where they are of 8 kB.
+inline constexpr size_t kHeaderLengths = 4;
+inline size_t HeaderSize(size_t name, size_t value) {
+  return name + value + kHeaderLengths;
+}
+size_t HeaderBytes(const NewEvent* event);
+
 // Which of two values counts where the caller gave the header, too.
 enum class Wins { kCaller, kOurs };
 

@@ -3,6 +3,7 @@
 #include "base/trace_comment.h"
 #include "base/traceparent.h"
 
+#include "emit/check.h"
 #include "emit/header.h"
 #include "emit/known_topics.h"
 #include "emit/trace.h"
@@ -69,7 +70,8 @@ void AddTrace(NewEvent* event, const TraceContext& context) {
   if (traced && add("traceparent", context.traceparent) && tracestate != nullptr) {
     add("tracestate", tracestate);
   }
-  if (baggage != nullptr) {
+  // The largest of them, and of the least weight.
+  if (baggage != nullptr && HeaderBytes(event) + HeaderSize(strlen("baggage"), strlen(baggage)) <= kMaxHeaders) {
     add("baggage", baggage);
   }
 }

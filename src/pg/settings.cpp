@@ -123,7 +123,8 @@ void DefineSettings() {
       "what is not printable ASCII, nothing is sent.",
       &settings.trace.tracestate, "", PGC_USERSET, 0, nullptr, nullptr, nullptr);
   DefineCustomStringVariable("outbox.baggage", "What emitted events carry as header baggage.",
-                             "W3C Baggage. Of more than 3000 bytes, or what is not printable ASCII, nothing is sent.",
+                             "W3C Baggage. Of more than 3000 bytes, or more than the other headers leave of 12 kB, or "
+                             "what is not printable ASCII, nothing is sent.",
                              &settings.trace.baggage, "", PGC_USERSET, 0, nullptr, nullptr, nullptr);
   DefineCustomBoolVariable("outbox.trace_from_comment",
                            "Takes trace context from a comment of the statement, as SQLCommenter writes it.",
