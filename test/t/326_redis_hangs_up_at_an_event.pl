@@ -8,7 +8,7 @@ use Test::More;
 
 my $node = new_node(conf => "outbox.max_payload_size = '20MB'\n");
 my $redis = Outbox::Redis->start(conf => ['client-query-buffer-limit 1mb', 'appendonly yes', 'appendfsync always']);
-redis_route($node, $redis, 'r', topic => q('s'));
+redis_route($node, $redis, 'r', topic => q('s'), max_attempts => 1);
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
 
 emit_counted($node, 's', ['a', 'b'], 1, 10);
@@ -16,7 +16,7 @@ ok(wait_idle($node), 'delivered');
 sql(q{SELECT outbox.emit_text('s', 'large', 'x', repeat('x', 3000000))});
 emit_counted($node, 's', ['a', 'b'], 11, 20);
 ok(wait_idle($node, 120), 'the lane goes on');
-is(sql(q{SELECT aggregate_id, error_class, error_code FROM outbox.dead_letter}), 'large|message|CLOSES_CONNECTION', 'without the event that it stopped at');
+is(sql(q{SELECT aggregate_id, error_class, error_code FROM outbox.dead_letter}), 'large|solo-retry|CLOSES_CONNECTION', 'without the event that it stopped at');
 like(sql(q{SELECT error_message FROM outbox.dead_letter}), qr/of 30\d{5} bytes: client-query-buffer-limit/, 'which is told with its size');
 my $by_key = by_key($redis->column('s', 'payload'));
 is_deeply([map { $by_key->{$_} } qw(a b)], [(join ' ', 1 .. 20) x 2], 'each key in order, each event once');

@@ -60,10 +60,10 @@ class TopicLimits {
   };
   Question question_ = Question::kNone;
   int64_t hold_until_ = 0;
-  int64_t asked_at_ = 0;    // last
-  int64_t until_ = 0;       // the answer counts until then; 0: none
-  uint64_t max_bytes_ = 0;  // max.message.bytes
-  bool compacted_ = false;  // takes no record without a key
+  int64_t asked_at_ = 0;           // last
+  int64_t until_ = 0;              // the answer counts until then; 0: none
+  uint64_t max_bytes_ = 0;         // max.message.bytes
+  bool compacted_ = false;         // takes no record without a key
   int64_t most_age_ms_ = kAnyAge;  // message.timestamp.before.max.ms
   // An event of just now was refused for its time: until then the refusal of an older one says nothing.
   int64_t clock_until_ms_ = 0;

@@ -3,8 +3,11 @@
 //
 // A connection may be lost for any reason. So each record that was on its way is sent alone from then on, until it is
 // written. One that was alone on its way when the connection was closed, three times, is to blame, once another
-// connection has met the same run of the server: that is neither away nor was it started again. Where nothing was
-// written since the last one was blamed, it is no record's fault.
+// connection has met the same run of the server: that is neither away nor was it started again. It counts only where
+// the connection had taken a write before, of another record or what the writer tries for this: where writes are paused
+// behind a proxy, or none gets through, it is no record's fault.
+//
+// One that was told comes again, to be tried alone: one more time is enough then.
 //
 // Records are hashes of what they are. Used by one thread.
 #pragma once
@@ -21,8 +24,9 @@ class Suspects {
   enum class Suspicion : uint8_t { kInnocent, kAlone, kGuilty };
   static constexpr unsigned kCloses = 3;
 
-  // A connection to this run of the server can be used; "": it does not tell, and nobody is suspected.
+  // Another connection, to this run of the server, can be used; "": it does not tell, and nobody is suspected.
   void Met(const std::string& server_run) {
+    writes_ = false;
     if (server_run_ != server_run) {
       closes_.clear();
       server_run_ = server_run;
@@ -36,7 +40,7 @@ class Suspects {
     closed_at_ = now;
     for (const uint64_t record : records) {
       unsigned& alone = closes_[record];
-      alone += records.size() == 1 ? 1 : 0;
+      alone += writes_ && records.size() == 1 ? 1 : 0;
     }
   }
   // What was given up, or went to another worker, never comes again.
@@ -48,25 +52,23 @@ class Suspects {
   bool any() const { return !closes_.empty(); }
   Suspicion Judge(uint64_t record) const {
     const auto found = closes_.find(record);
-    return found == closes_.end()                   ? Suspicion::kInnocent
-           : found->second >= kCloses && may_blame_ ? Suspicion::kGuilty
-                                                    : Suspicion::kAlone;
+    return found == closes_.end()     ? Suspicion::kInnocent
+           : found->second >= kCloses ? Suspicion::kGuilty
+                                      : Suspicion::kAlone;
   }
-  void Blame(uint64_t record) {
-    closes_.erase(record);
-    may_blame_ = false;
-  }
+  void Blame(uint64_t record) { closes_[record] = kCloses - 1; }
   void Written(uint64_t record) { closes_.erase(record); }
-  // Anything was.
-  void Wrote() { may_blame_ = true; }
+  // The connection has taken a write.
+  void Wrote() { writes_ = true; }
+  bool writes() const { return writes_; }
 
  private:
   static constexpr int64_t kRemembered = 120'000'000;
 
   std::string server_run_;
+  bool writes_ = false;                            // the connection does
   std::unordered_map<uint64_t, unsigned> closes_;  // alone, of each that is suspected
   int64_t closed_at_ = 0;
-  bool may_blame_ = true;
 };
 
 }  // namespace outbox::sink

@@ -256,8 +256,11 @@ bool Writer::Queue(Channel* channel) {
       continue;
     }
     const bool alone = suspicion == Suspects::Suspicion::kAlone;
-    if (alone && !parts.empty()) {
+    if (alone && (!parts.empty() || !suspects_.writes())) {
       targets_.PutReadyBack(target);
+      if (parts.empty()) {
+        TryWriting(*target);
+      }
       break;
     }
     parts.push_back(Take(target, alone ? 1 : kTransactionRecords - records, kTransactionBytes - bytes));
@@ -325,12 +328,26 @@ Suspects::Suspicion Writer::JudgeNext(const Target& target) const {
   return suspects_.any() ? suspects_.Judge(HashOf(target, target.queue.front())) : Suspects::Suspicion::kInnocent;
 }
 
+// Whether the server takes writes over this connection, by one that changes nothing: no stream takes the id 0-0.
+// Whatever it answers, a record would have an answer, too. Nothing is on its way.
+void Writer::TryWriting(const Target& target) {
+  (void)TryIdle();
+  trying_ = true;
+  first_.pipeline->Send(resp::Command({"XADD", target.name, "0-0", "outbox", ""}), [this](const redisReply&) {
+    trying_ = false;
+    suspects_.Wrote();
+  });
+  if (mode_ != Mode::kSingles) {
+    Open(&first_);
+  }
+}
+
 void Writer::RefuseNext(Target* target) {
   const Entry entry = targets_.Take(target);
   suspects_.Blame(HashOf(*target, entry));
   outcomes_.Failed(
       *target, entry,
-      {ErrorClass::kMessage, "CLOSES_CONNECTION",
+      {ErrorClass::kSolo, "CLOSES_CONNECTION",
        "the Redis server closed the connection three times when this event came alone, of " +
            std::to_string(entry.size) + " bytes: client-query-buffer-limit, or what a proxy lets through"});
   AbortBarred(entry.flow);
@@ -475,10 +492,10 @@ void Writer::HandleDiscarded(Parts parts, Error error) {
 // --- one command for each record ---
 
 void Writer::DispatchSingles() {
-  if ((first_.parts.empty() && Asks()) || alone_) {
+  if ((first_.parts.empty() && Asks()) || alone_ || trying_) {
     return;
   }
-  while (!alone_ && first_.parts.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
+  while (!alone_ && !trying_ && first_.parts.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
     Target* target = targets_.TakeReady();
     if (target == nullptr) {
       break;
@@ -502,6 +519,10 @@ void Writer::SendSingles(Target* target) {
     if (suspicion == Suspects::Suspicion::kGuilty) {
       RefuseNext(target);
       return;
+    }
+    if (suspicion == Suspects::Suspicion::kAlone && !suspects_.writes()) {
+      TryWriting(*target);
+      break;
     }
     alone_ = suspicion == Suspects::Suspicion::kAlone;
     const uint64_t key_hash = list ? 0 : target->queue.front().key_hash;
@@ -647,6 +668,7 @@ void Writer::ForgetConnection() {
   asking_ = false;
   untold_ = false;
   alone_ = false;
+  trying_ = false;
   reconnect_ = {};
 }
 

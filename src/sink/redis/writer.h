@@ -19,7 +19,8 @@
 // A server that becomes a replica and a primary again keeps its connections, and may have lost what it had. While
 // records go it refuses some; one that nothing was sent to for a moment is asked for the history of its data first.
 //
-// A record that was on its way when the connection was closed is sent alone (suspects.h).
+// A record that was on its way when the connection was closed is sent alone (suspects.h), behind a write that changes
+// nothing where the connection has taken none.
 //
 // Where transactions are forbidden: one command for each record, never two records of a key at once.
 //
@@ -128,6 +129,7 @@ class Writer {
   void Execute(Channel* channel);
   Part Take(Target* target, size_t records, size_t bytes);
   Suspects::Suspicion JudgeNext(const Target& target) const;
+  void TryWriting(const Target& target);
   void RefuseNext(Target* target);
   void Suspect();
   static void HandleRefused(Channel* channel, size_t command, const redisReply& reply);
@@ -163,7 +165,8 @@ class Writer {
   Targets targets_;
   Outcomes outcomes_;
   Suspects suspects_;
-  bool alone_ = false;  // kSingles: a suspect is on its way
+  bool alone_ = false;   // kSingles: a suspect is on its way
+  bool trying_ = false;  // what TryWriting() has sent has no answer
   Mode mode_ = Mode::kTransactions;
   bool streams_ = false;  // there was a record for one
   size_t bytes_out_ = 0;  // kSingles: of what has no answer
