@@ -92,8 +92,7 @@ LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $grant$
 DECLARE
   impossible text;
   without text;
-  owners text;
-  elsewhere text;
+  owners text; elsewhere text;
 BEGIN
   PERFORM outbox_internal.check_role(role, 'emit', true);
   PERFORM outbox_internal.check_patterns('emit', topics);
