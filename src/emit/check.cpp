@@ -257,7 +257,7 @@ void CheckDeliverAt(const NewEvent* event) {
   if (TIMESTAMP_NOT_FINITE(event->deliver_at)) {
     bad = "It is infinite.";
   } else if (event->deliver_at > GetCurrentTimestamp() + kMaxDelay) {
-    bad = psprintf("It is %s, more than ten years ahead.", timestamptz_to_str(event->deliver_at));
+    bad = psprintf("It is %s, more than ten years (3660 days) ahead.", timestamptz_to_str(event->deliver_at));
   }
   if (bad != nullptr) {
     ereport(ERROR,

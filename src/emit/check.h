@@ -19,7 +19,7 @@ inline constexpr const char* kDefaultTopic = "outbox.event.";
 
 // How far ahead deliver_at may be. Beyond it a unit was mistaken (milliseconds for seconds), and the mistake is better
 // reported to the caller than found in years.
-inline constexpr int64 kMaxDelay = 10 * INT64CONST(366) * USECS_PER_DAY;  // ten years
+inline constexpr int64 kMaxDelay = 10 * INT64CONST(366) * USECS_PER_DAY;  // ten years, of the longest
 
 // Refuses in a read-only transaction or on a standby (25006), and in parallel mode (25000).
 void CheckMayEmit();
