@@ -39,6 +39,25 @@ TEST_F(RedisSinkTest, ADeadServerIsDestinationTroubleUntilItIsBack) {
   EXPECT_EQ(driver_->outcome(again), Outcome::kDelivered);
 }
 
+// Servers (timeout) and proxies close what lies idle: no trouble, and the connection is there before the next record.
+TEST_F(RedisSinkTest, AConnectionThatIsClosedAtRestIsNoTrouble) {
+  BEGIN_OR_SKIP();
+  for (uint32_t i = 0; i < 3; ++i) {
+    driver_->Submit(1, 0, {To("s", "k", std::to_string(i))});
+    ASSERT_TRUE(driver_->UntilResolved());
+    EXPECT_EQ(driver_->Count(Outcome::kDelivered), i + 1) << "nothing was aborted";
+    const int64_t rests_until = MonotonicMicros() + 1200000;
+    ASSERT_TRUE(driver_->Until([&] { return MonotonicMicros() >= rests_until; }));
+    const int64_t connections = Connections();
+    const uint64_t changes = sink_->health().changes;
+    server_.Command({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+    ASSERT_TRUE(driver_->Until([&] { return Connections() > connections; })) << "made again with nothing to send";
+    EXPECT_EQ(sink_->health().changes, changes) << sink_->health().error.message;
+  }
+  EXPECT_TRUE(sink_->health().up);
+  EXPECT_EQ(Payloads("s"), Numbers(3));
+}
+
 // While it connects, is refused, connects again, writes and reads: every call may be interrupted.
 TEST_F(RedisSinkTest, AStormOfSignalsIsNoTrouble) {
   BEGIN_OR_SKIP();
@@ -465,33 +484,64 @@ std::string AnswerWithBadIds(const redisReply& command) {
   return words[0] == "PING" ? "+PONG\r\n" : bulk("0123456789012345678901234567890123456789");
 }
 
-TEST_F(RedisSinkTest, AnIdThatIsNoneTellsNothing) {
-  server_.Stop();
-  unlink(server_.socket().c_str());
-  sockaddr_un path{};
-  path.sun_family = AF_UNIX;
-  ASSERT_LT(server_.socket().size(), sizeof(path.sun_path));
-  memcpy(path.sun_path, server_.socket().data(), server_.socket().size());
-  const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&path), sizeof(path)), 0);
-  ASSERT_EQ(listen(listener, 1), 0);
-  std::thread odd([&] {
-    const int peer = accept(listener, nullptr, nullptr);
+// Answers so at the socket of a server that is not there. `hangs_up`: behind the PING that ends the greeting.
+class OddServer {
+ public:
+  OddServer(const std::string& socket_path, bool hangs_up) : path_(socket_path), hangs_up_(hangs_up) {
+    unlink(path_.c_str());
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    EXPECT_LT(path_.size(), sizeof(address.sun_path));
+    memcpy(address.sun_path, path_.data(), path_.size());
+    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+    EXPECT_EQ(listen(listener_, 8), 0);
+    thread_ = std::thread([this] {
+      for (int peer = 0; (peer = accept(listener_, nullptr, nullptr)) >= 0; close(peer)) {
+        ++connections_;
+        Answer(peer);
+      }
+    });
+  }
+  // After the sink has closed its end.
+  ~OddServer() {
+    shutdown(listener_, SHUT_RDWR);
+    thread_.join();
+    close(listener_);
+    unlink(path_.c_str());
+  }
+  OddServer(const OddServer&) = delete;
+  OddServer& operator=(const OddServer&) = delete;
+  int connections() const { return connections_; }
+
+ private:
+  void Answer(int peer) const {
     redisReader* reader = redisReaderCreate();
     char bytes[4096];
-    for (ssize_t got = 0; (got = recv(peer, bytes, sizeof(bytes), 0)) > 0;) {
+    bool ended = false;
+    for (ssize_t got = 0; !ended && (got = recv(peer, bytes, sizeof(bytes), 0)) > 0;) {
       redisReaderFeed(reader, bytes, static_cast<size_t>(got));
       void* command = nullptr;
       while (redisReaderGetReply(reader, &command) == REDIS_OK && command != nullptr) {
         const std::string answer = AnswerWithBadIds(*static_cast<redisReply*>(command));
         (void)send(peer, answer.data(), answer.size(), MSG_NOSIGNAL);
+        ended |= hangs_up_ && answer == "+PONG\r\n";
         freeReplyObject(command);
         command = nullptr;
       }
     }
     redisReaderFree(reader);
-    close(peer);
-  });
+  }
+
+  const std::string path_;
+  const bool hangs_up_;
+  const int listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  std::atomic<int> connections_ = 0;
+  std::thread thread_;
+};
+
+TEST_F(RedisSinkTest, AnIdThatIsNoneTellsNothing) {
+  server_.Stop();
+  const OddServer odd(server_.socket(), false);
   checks_server_ = true;
   Connect();
   EXPECT_TRUE(UntilMet()) << sink_->health().error.message;
@@ -506,10 +556,22 @@ TEST_F(RedisSinkTest, AnIdThatIsNoneTellsNothing) {
   EXPECT_EQ(ends.size(), 1u);
   EXPECT_EQ(Survived(ends), "2-2");
   sink_->Close();
-  odd.join();
-  close(listener);
-  unlink(server_.socket().c_str());
 }
+
+// A proxy with nothing behind it, say: to try it again and again at once helps nobody.
+TEST_F(RedisSinkTest, AServerThatClosesEachConnectionAtOnceIsTrouble) {
+  server_.Stop();
+  const OddServer odd(server_.socket(), true);
+  Connect();
+  ASSERT_TRUE(driver_->Until([&] { return !sink_->health().up; }));
+  EXPECT_EQ(sink_->health().error.code, "CONNECTION_CLOSED");
+  const int connections = odd.connections();
+  const int64_t begin = MonotonicMicros();
+  ASSERT_TRUE(driver_->Until([&] { return odd.connections() > connections + 3; }));
+  EXPECT_GE(MonotonicMicros() - begin, 40000) << "not as fast as it goes";
+  sink_->Close();
+}
+
 
 // Whoever answers there must not be able to fill the machine: one reply without an end, and one of very many parts.
 TEST_F(RedisSinkTest, AnAnswerWithoutAnEndIsBrokenOff) {

@@ -18,6 +18,7 @@ constexpr int64_t kSecond = 1000 * kMilli;
 constexpr int64_t kFirstRetry = 100 * kMilli;
 constexpr int64_t kLastRetry = 5 * kSecond;
 constexpr int64_t kIdlePing = 10 * kSecond;
+constexpr int64_t kOfUse = kSecond;  // a connection that could be used for so long
 constexpr int64_t kIdentifyAgain = 3 * kSecond;
 constexpr int64_t kTransactionsAgain = 10 * kSecond;  // where they are refused: whether they still are
 constexpr int64_t kRightsAgain = 10 * kSecond;        // where the check for lost writes is refused: the same
@@ -32,6 +33,10 @@ Address AddressOf(const Options& options) {
 bool IsRefusal(const redisReply& reply) {
   const Error error = ErrorOf(reply);
   return error.error_class == ErrorClass::kConfig && (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND");
+}
+
+bool ClosedByPeer(const Error& error) {
+  return error.code == "CONNECTION_CLOSED" || error.code == "CONNECTION_LOST";
 }
 
 }  // namespace
@@ -121,9 +126,22 @@ void RedisSink::Connect() {
 
 void RedisSink::Pump() {
   const Status advanced = pipeline_.Advance([this] { Greet(); });
-  if (state_ != State::kWaiting) {  // else a handler has ended the connection
+  if (state_ == State::kWaiting) {
+    return;  // a handler has ended the connection
+  }
+  if (ClosedAtRest(advanced)) {
+    Reconnect();
+  } else {
     Lost(advanced.ok() ? writer_.TakeReconnect() : advanced.error());
   }
+}
+
+// Servers and proxies close what nothing was sent over for a while (Redis: timeout). It was of use, and no record is
+// concerned; whether there is trouble, the next connection tells. One that is closed as soon as it is made is trouble:
+// made again at once, it would be made without end.
+bool RedisSink::ClosedAtRest(const Status& advanced) const {
+  return state_ == State::kReady && ClosedByPeer(advanced.error()) && writer_.nothing_out() &&
+         MonotonicMicros() >= ready_since_ + kOfUse;
 }
 
 // Without it all goes on as before, unless it is the one that owes an answer.
@@ -272,6 +290,7 @@ void RedisSink::Meet() {
 
 void RedisSink::Enter() {
   state_ = State::kReady;
+  ready_since_ = MonotonicMicros();
   second_.Expect(server_);
   writer_.Meet(server_.run_id);
   writer_.ExpectHistory(admission_.checks_server() && no_loss_check_.ok() ? server_.replication_id : "");
@@ -299,11 +318,15 @@ void RedisSink::IdentifyAgain() {
 // What was sent has its answers, so nothing is sent twice; what waits goes to the next connection.
 void RedisSink::LeaveIfIdle() {
   if (state_ == State::kLeaving && writer_.nothing_out()) {
-    pipeline_.Drop();
-    writer_.ForgetConnection();
-    stream_ends_.Forget();
-    Connect();
+    Reconnect();
   }
+}
+
+void RedisSink::Reconnect() {
+  pipeline_.Drop();
+  writer_.ForgetConnection();
+  stream_ends_.Forget();
+  Connect();
 }
 
 void RedisSink::Admit(const std::string& server_run, bool drop) {
@@ -350,7 +373,7 @@ void RedisSink::Lost(Error error) {
     return;
   }
   pipeline_.Drop();
-  writer_.AbortAll(error.code == "CONNECTION_CLOSED" || error.code == "CONNECTION_LOST");
+  writer_.AbortAll(ClosedByPeer(error));
   stream_ends_.Forget();
   admission_.Forget();
   if (writer_.outcomes()->TakeProgress()) {
