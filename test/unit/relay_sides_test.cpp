@@ -172,6 +172,34 @@ TEST_F(SidesTest, ATopicsTroubleWithoutSideLanesBacksTheLaneOff) {
   EXPECT_EQ(State(), "backing off");
 }
 
+// --- what is said of it -------------------------------------------------------------------------------------------
+
+// Whatever is tried at the second sink is aborted there, because another lane's event of the topic is refused.
+TEST_F(SidesTest, WhatIsAbortedForTheSakeOfOthersKeepsTheErrorOfItsTopic) {
+  AnswerByItself();
+  bad = {"b"};
+  Emit("b");
+  RunUntil(1'000);
+  ASSERT_NE(Side(1), nullptr);
+  answers = false;  // of the second sink, which is made now
+  int aborts = 0;
+  for (const int64_t until = 60'000'000; clock.now < until;) {
+    if (probe != nullptr) {
+      probe->on_poll = [&] {
+        while (!probe->pending.empty()) {
+          ++aborts;
+          probe->Abort(probe->pending[0].flow, 0);
+        }
+      };
+    }
+    clock.now = std::min(std::max(clock.now, Turn()), until);
+    ASSERT_NE(Side(1), nullptr);
+    ASSERT_NE(Side(1)->error, nullptr);
+    ASSERT_EQ(Side(1)->error->code, "UNKNOWN_TOPIC_OR_PART");
+  }
+  EXPECT_GT(aborts, 3);
+}
+
 // --- crashes and lost lanes --------------------------------------------------------------------------------------
 
 TEST_F(SidesTest, ACrashKeepsPositionsApartAndNothingIsLost) {

@@ -278,13 +278,19 @@ void Sender::SettleAborted(const TurnContext& turn) {
   if (aborts_++ > 0 || cut_ == Cut::kClosed || breaker.probing(flow_) || (down && at_ == SinkUse::kSecond)) {
     Trip(down                ? health->error
          : !breaker.closed() ? Error(breaker.reason())
-                             : Error{ErrorClass::kDestination, "ABORTED", "records are aborted again and again"},
+                             : Error{ErrorClass::kDestination, kAborted, "records are aborted again and again"},
          turn);
   }
 }
 
+void Sender::NoteUnlessKnown(const Error& error, const TurnContext& turn) {
+  if (error.code != kAborted || trouble_.ok()) {
+    trouble_.Note(error, turn.clock->WallMicros());
+  }
+}
+
 void Sender::Trip(const Error& error, const TurnContext& turn) {
-  trouble_.Note(error, turn.clock->WallMicros());
+  NoteUnlessKnown(error, turn);
   Breaker& breaker = destination_->breaker();
   if (at_ == SinkUse::kSecond && !breaker.probing(flow_)) {
     pause_ = Pause::kSecondSink;

@@ -171,6 +171,8 @@ class Sender {
   void SettleAborted(const TurnContext& turn);
   void SettleDeath(bool failed, const TurnContext& turn);
   void Trip(const Error& error, const TurnContext& turn);
+  // What says no more than that something goes wrong covers no error that says what.
+  void NoteUnlessKnown(const Error& error, const TurnContext& turn);
 
   const uint32_t flow_;
   SendSource* const source_;
@@ -194,6 +196,9 @@ class Sender {
   Trouble trouble_;
   Watchdog watchdog_;
 };
+
+// Code of the trouble of records that are aborted again and again, for the sake of others: it does not say of which.
+inline constexpr const char* kAborted = "ABORTED";
 
 // Why an event waits that was found where the sink's process had been killed from outside.
 Error KilledError();
