@@ -15,8 +15,11 @@ namespace {
 
 // Microseconds.
 constexpr int64_t kSecond = 1'000'000;
-constexpr int64_t kLasts = 1 * kSecond;      // shorter trouble is not reported: a sink process is back in a tenth of it
-constexpr int64_t kSettles = 5 * kSecond;    // trouble is over when all works for so long
+constexpr int64_t kLasts = 1 * kSecond;    // shorter trouble is not reported: a sink process is back in a tenth of it
+constexpr int64_t kSettles = 5 * kSecond;  // trouble is over when all works for so long
+// A topic that works for less than this between two refusals was in trouble all the time: its side lanes try a little,
+// come back, and are refused again while the destination recovers part by part.
+constexpr int64_t kMoment = 1 * kSecond;
 constexpr int64_t kChanged = 2 * kSecond;    // an error of another class lasts for so long before it is reported
 constexpr int64_t kSayAgain = 60 * kSecond;  // between reports of another error, or of more dead letters
 constexpr int64_t kGather = 10 * kSecond;    // between lines about topics of one route
@@ -198,7 +201,8 @@ bool Incidents::IsNews(const Episode& episode, const Error& error, int64_t now) 
   return error.code != episode.code && now - episode.said_at >= kSayAgain;
 }
 
-Incidents::Line Incidents::See(Episode* episode, const Error* error, int64_t now) {
+// `moment`: less of it without an error is no end.
+Incidents::Line Incidents::See(Episode* episode, const Error* error, int64_t moment, int64_t now) {
   episode->seen = true;
   if (error == nullptr) {
     if (episode->good_since == 0) {
@@ -206,7 +210,7 @@ Incidents::Line Incidents::See(Episode* episode, const Error* error, int64_t now
     }
     return episode->said_at != 0 && now - episode->good_since >= kSettles ? Line::kBack : Line::kNone;
   }
-  if (episode->good_since != 0) {
+  if (episode->good_since != 0 && now - episode->good_since >= moment) {
     episode->again = now;
     ++episode->outages;
   }
@@ -279,7 +283,7 @@ void Incidents::SeeDestination(const relay::DestinationStatus& status, const std
   if (episode == nullptr) {
     return;
   }
-  switch (See(episode, error, now)) {
+  switch (See(episode, error, 0, now)) {
     case Line::kTrouble:
       if (board_.MaySay(episode->trouble, *error, now, kSayAgain, error->code == kLostWrites)) {
         SayTrouble({.destination = server}, episode->what + " is", "", *error,
@@ -315,7 +319,7 @@ void Incidents::SeeLane(const relay::LaneStatus& status, const std::string& rout
   Episode* episode = Find({status.id.route_id, topic}, route, status.error, now);
   episode->lane = lane;
   troubled_[lane] = true;
-  if (See(episode, status.error, now) == Line::kTrouble &&
+  if (See(episode, status.error, kMoment, now) == Line::kTrouble &&
       board_.MaySay(episode->trouble, *status.error, now, kSayAgain)) {
     Topics& topics = topics_[status.id.route_id];
     topics.route = route;

@@ -100,7 +100,7 @@ class Incidents {
   enum class Line : uint8_t { kNone, kTrouble, kBack };
   Episode* Find(const Key& key, const std::string& what, const Error* error, int64_t now);
   static bool IsNews(const Episode& episode, const Error& error, int64_t now);
-  static Line See(Episode* episode, const Error* error, int64_t now);
+  static Line See(Episode* episode, const Error* error, int64_t moment, int64_t now);
   bool End(const Episode& episode) const;
   static PastTrouble PastOf(const Episode& episode);
   static void SayTopics(Topics* topics, int64_t now);

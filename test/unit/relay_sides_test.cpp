@@ -200,6 +200,40 @@ TEST_F(SidesTest, WhatIsAbortedForTheSakeOfOthersKeepsTheErrorOfItsTopic) {
   EXPECT_GT(aborts, 3);
 }
 
+// The second sink delivers it again, and the lanes' sink refuses it for a while without asking.
+TEST_F(SidesTest, ItsTroubleIsOverWhenTheLanesSinkDeliversToo) {
+  AnswerByItself();
+  bad = {"b"};
+  for (int i = 0; i < 5'000; ++i) {
+    Emit("b");
+  }
+  RunUntil(1'000);
+  ASSERT_NE(Side(1), nullptr);
+  answers = false;  // of the second sink, which is made now
+  const int64_t since = Side(1)->error_since_unix;
+  const auto run = [this](int64_t until, const std::function<void()>& look) {
+    while (clock.now < until) {
+      if (probe != nullptr) {
+        probe->on_poll = [this] { probe->DeliverAll(); };
+      }
+      clock.now = std::min(std::max(clock.now, Turn()), until);
+      look();
+    }
+  };
+  run(10'000'000, [&] {
+    ASSERT_NE(Side(1), nullptr);
+    ASSERT_NE(Side(1)->error, nullptr);
+    ASSERT_EQ(Side(1)->error_since_unix, since);
+  });
+  EXPECT_GT(refusals.size(), 5u);
+  EXPECT_FALSE(Written("b").empty());
+  EXPECT_LT(Written("b").size(), 4'900u);
+  bad.clear();
+  run(70'000'000, [] {});
+  EXPECT_TRUE(server.sides.empty());
+  EXPECT_EQ(Written("b"), Rows("b"));
+}
+
 // --- crashes and lost lanes --------------------------------------------------------------------------------------
 
 TEST_F(SidesTest, ACrashKeepsPositionsApartAndNothingIsLost) {

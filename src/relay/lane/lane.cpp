@@ -354,7 +354,7 @@ void Lane::Left(const ForkPlan& plan, int64_t next_due) {
 void Lane::Advance() {
   acker_.Advance();
   if (!topics_.trial().unproven()) {
-    sender_.OnProgress(lane_.pipeline.empty());
+    sender_.OnProgress(lane_.pipeline.empty(), topics_.trial().over());
   }
 }
 

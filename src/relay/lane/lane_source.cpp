@@ -151,8 +151,11 @@ uint32_t LaneSource::Resolve(uint64_t first_seq, uint32_t count, bool delivered,
   acker_->OnResolved();
   if (delivered) {
     limit_.OnDelivered(resolved);
-    if (topics_->trial().on() && outstanding() == 0) {
-      topics_->trial().OnDelivered();
+    TopicTrial& trial = topics_->trial();
+    if (!trial.on()) {
+      trial.OnFlowing();
+    } else if (outstanding() == 0) {
+      trial.OnDelivered();
       lane_->pipeline.Rewind();  // to what was passed over
     }
   }

@@ -18,9 +18,18 @@ namespace outbox::relay {
 class TopicTrial {
  public:
   // Starts with one event; also called when a try has failed.
-  void Begin() { stage_ = Stage::kOneEvent; }
+  void Begin() {
+    stage_ = Stage::kOneEvent;
+    over_ = false;
+  }
   bool on() const { return stage_ != Stage::kFlows; }
   bool unproven() const { return stage_ == Stage::kOneEvent; }  // since the last Begin()
+  // Whether the trouble is over, for people: the lanes' sink has delivered something since, too. It has found out for
+  // itself what takes nothing, and may refuse at once what the second sink delivers (Kafka's: for a while after it has
+  // given up a producer).
+  bool over() const { return over_; }
+  // The lanes' sink has delivered something.
+  void OnFlowing() { over_ = true; }
   // How many events may be sent at once.
   uint32_t limit() const {
     return stage_ == Stage::kOneEvent ? 1 : stage_ == Stage::kBatch ? Breaker::kProbe : UINT32_MAX;
@@ -59,6 +68,7 @@ class TopicTrial {
   static constexpr int64_t kMostParkWait = 60'000'000;
 
   Stage stage_ = Stage::kFlows;
+  bool over_ = true;
   int deaths_ = 0;  // since something was delivered
   bool waits_for_parked_ = false;
   int64_t park_at_ = 0;

@@ -156,17 +156,25 @@ uint32_t Sender::OnResult(const sink::Result& result, const TurnContext& turn) {
   return resolved;
 }
 
-void Sender::OnProgress(bool all_done) {
+void Sender::OnProgress(bool all_done, bool over) {
   suspects_.erase(suspects_.begin(), suspects_.lower_bound(source_->prefix()));
-  if ((source_->prefix() > trouble_at_ || all_done) && state_ != SendState::kDraining) {
-    Recover();
+  if ((source_->prefix() <= trouble_at_ && !all_done) || state_ == SendState::kDraining) {
+    return;
+  }
+  StartOver();
+  if (over || all_done) {
+    trouble_.Clear();
   }
 }
 
 void Sender::Recover() {
+  StartOver();
+  trouble_.Clear();
+}
+
+void Sender::StartOver() {
   backoff_.Reset();
   aborts_ = 0;
-  trouble_.Clear();
 }
 
 // The second sink may well go down and up with each refusal of the topic that a side lane tries there: that ends only
@@ -187,8 +195,7 @@ void Sender::OnSinkReplaced(SinkUse sink) {
     }
   }
   if (at_ == sink) {
-    backoff_.Reset();
-    aborts_ = 0;
+    StartOver();
   }
   OnUp(sink);
 }
@@ -221,8 +228,7 @@ void Sender::Settle(const TurnContext& turn) {
   ++epoch_;
   state_ = SendState::kHalted;
   if (source_->prefix() > trouble_at_) {
-    backoff_.Reset();
-    aborts_ = 0;
+    StartOver();
   }
   const std::vector<Failure> failures = std::exchange(failures_, {});
   const Error* trouble = nullptr;  // the destination's

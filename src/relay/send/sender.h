@@ -97,8 +97,8 @@ class Sender {
   // --- outcomes ---
   // Returns how many events it applied to.
   uint32_t OnResult(const sink::Result& result, const TurnContext& turn);
-  // The prefix has moved, or everything is done.
-  void OnProgress(bool all_done);
+  // The prefix has moved, or everything is done. `over`: else its trouble is told on while there is anything to send.
+  void OnProgress(bool all_done, bool over);
   // There is progress: the next back-off starts over.
   void Recover();
   // The sink is up (again).
@@ -170,6 +170,7 @@ class Sender {
   PoisonTurns& Turns() { return at_ == SinkUse::kMain ? destination_->turns() : destination_->retry().turns(); }
   void SettleAborted(const TurnContext& turn);
   void SettleDeath(bool failed, const TurnContext& turn);
+  void StartOver();  // the back-off
   void Trip(const Error& error, const TurnContext& turn);
   // What says no more than that something goes wrong covers no error that says what.
   void NoteUnlessKnown(const Error& error, const TurnContext& turn);
