@@ -141,6 +141,34 @@ void CheckAgainstRoute(const Target& target) {
   }
 }
 
+// Nothing when it is made; else by whom it is paused already, and why. That row is locked, so that it still exists when
+// this transaction commits; as for a change, because this transaction may go on to resume(), and two that had it shared
+// would wait for each other. One that another has resumed meanwhile is made again.
+std::optional<Row> MakePause(const Target& target, const Cell& reason) {
+  const std::vector<Cell> columns = target.Columns();
+  std::vector<Cell> params = columns;
+  params.push_back(reason);
+  constexpr int kTries = 10;
+  for (int tries = 0; tries < kTries; tries++) {
+    if (!RunSql(Access::kWrite,
+                "INSERT INTO outbox.pause (route_id, server, topic, aggregate_type, aggregate_id, reason, paused_by) "
+                "VALUES ($1::bigint, $2::name, $3, $4, $5, $6, session_user) ON CONFLICT DO NOTHING RETURNING id",
+                params)
+             .empty()) {
+      return std::nullopt;
+    }
+    const std::vector<Row> known = RunSql(
+        Access::kWrite, "SELECT paused_by, reason FROM outbox.pause WHERE " OUTBOX_SAME_TARGET " FOR NO KEY UPDATE",
+        columns, outbox::admin::Plan::kByKey);
+    if (!known.empty()) {
+      return known[0];
+    }
+  }
+  throw UserError{ERRCODE_OBJECT_IN_USE, "could not pause " + target.Name(),
+                  "Others have resumed it each time, or a trigger on outbox.pause keeps the row away.",
+                  "Call outbox.pause() again. outbox.doctor() names triggers that are not of outbox."};
+}
+
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_pause) {
@@ -148,23 +176,8 @@ OUTBOX_FUNCTION(outbox_pause) {
   Target target = ReadTarget(fcinfo, true);
   CheckAgainstRoute(target);
   Cell reason = CheckReason(TextArgument(fcinfo, 5), true);
-  std::vector<Cell> params = target.Columns();
-  params.push_back(reason);
-  // An existing row is locked, so that it still exists when this transaction commits.
-  bool made =
-      !RunSql(Access::kWrite,
-              "INSERT INTO outbox.pause (route_id, server, topic, aggregate_type, aggregate_id, reason, paused_by) "
-              "VALUES ($1::bigint, $2::name, $3, $4, $5, $6, session_user) ON CONFLICT DO NOTHING RETURNING id",
-              params)
-           .empty();
-  if (!made) {
-    params.pop_back();
-    std::vector<Row> rows =
-        RunSql(Access::kWrite, "SELECT paused_by, reason FROM outbox.pause WHERE " OUTBOX_SAME_TARGET " FOR SHARE",
-               params, outbox::admin::Plan::kByKey);
-    if (!rows.empty()) {
-      Notice(target.Name() + " is paused already", "By " + rows[0][0].value() + ", because: " + rows[0][1].value());
-    }
+  if (const std::optional<Row> known = MakePause(target, reason)) {
+    Notice(target.Name() + " is paused already", "By " + (*known)[0].value() + ", because: " + (*known)[1].value());
     PG_RETURN_BOOL(false);
   }
   WriteAudit("pause", target.route, Cell(), target.Detail(), reason);
