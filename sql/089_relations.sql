@@ -44,6 +44,7 @@ CREATE TABLE pg_temp.asked AS SELECT q FROM unnest(ARRAY[
     (SELECT g.at FROM outbox_internal.period_rows(1, 0, h.side, h.run, h.after, h.upto) g WHERE g.reached > h.bound ORDER BY g.at DESC LIMIT 1) g$$,
   $$SELECT * FROM outbox_internal.lane_periods(1, 0, '-infinity', 'infinity')$$,
   $$SELECT * FROM outbox_internal.run_periods(1, 0, 0, '-infinity', 'infinity')$$,
+  'SELECT * FROM outbox_internal.own_triggers() o WHERE o.relation = ''outbox_internal.log''',
   $$SELECT * FROM outbox_internal.other_periods('a.b.c') h$$]) q;
 SELECT calls FROM pg_temp.asked, pg_temp.calls(q) calls;
 -- Each that there is was looked at.

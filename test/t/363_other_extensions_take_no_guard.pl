@@ -29,5 +29,22 @@ like(refusal("DROP EXTENSION $other"), qr/cannot drop a trigger of \Q$day\E beca
 like(refusal("DROP EXTENSION $other CASCADE"), qr/cannot drop a trigger of/, 'with CASCADE, too');
 like(refusal("TRUNCATE $day"), qr/undelivered/, 'the guard is there');
 is(sql('SELECT pending FROM outbox.lag'), 1, 'and the event waits');
+
+# --- gone all the same, or replaced ---
+my $guards = q(SELECT detail FROM outbox.doctor() WHERE "check" = 'guards' AND status <> 'ok' ORDER BY detail);
+is(sql($guards), '', 'doctor() misses none');
+sql("SET outbox.allow_loss = on; DROP EXTENSION $other");
+is(sql($guards), join("\n", map { "Trigger $_ of $day is not there any more: what it guards goes without a word." } qw(log_loss log_loss_deleted)), 'it names those that are gone');
+sql(q(SET outbox.allow_loss = on; CREATE OR REPLACE TRIGGER no_loss BEFORE DELETE ON outbox_internal.lane FOR EACH ROW WHEN (false) EXECUTE FUNCTION outbox_internal.refuse_loss()));
+sql(q(SET outbox.allow_loss = on; CREATE OR REPLACE TRIGGER no_change BEFORE UPDATE OF lane ON outbox_internal.lane FOR EACH STATEMENT EXECUTE FUNCTION outbox_internal.refuse_change()));
+sql(q(SET outbox.allow_loss = on; DROP TRIGGER event_refuse ON outbox.event));
+sql(q(SET outbox.allow_loss = on; DROP TRIGGER log_guard ON outbox_internal.log));
+like(sql($guards), qr/Trigger \Q$_\E is not/, "$_, too")
+  foreach 'no_loss of outbox_internal.lane', 'no_change of outbox_internal.lane', 'event_refuse of outbox.event', 'log_guard of outbox_internal.log';
+my @hints = split /\n/, sql(q(SELECT hint FROM outbox.doctor() WHERE "check" = 'guards' AND detail ~ '^Trigger'));
+is(scalar @hints, 6, 'each has a hint');
+sql($_) foreach @hints;
+ok(wait_for_value($node, $guards, ''), 'with what to type');
+like(refusal("TRUNCATE $day"), qr/undelivered/, 'and they guard again');
 no_server_crashed($node);
 done_testing();
