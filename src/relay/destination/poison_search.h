@@ -57,14 +57,41 @@ class PoisonTurns {
   void OnDelivered(int64_t now) {
     next_ = std::min(next_, now + kBreath);
     may_blame_ = true;
+    put_aside_ = 0;
   }
-  // Whether an event may be blamed: when nothing was delivered since the last one was, no event is at fault.
+  // Whether an event may be blamed: when nothing was delivered since the last one was, perhaps no event is at fault.
   bool Blame() { return std::exchange(may_blame_, false); }
+  // It may not: whether it is put aside, to be tried later elsewhere, so that others can show that the process lives.
+  // Few are, until something is delivered. `event`: its reading of the clock.
+  bool PutAside(int64_t event) {
+    if (put_aside_ == kPutAside) {
+      return false;
+    }
+    ++put_aside_;
+    accused_.push_back(event);
+    if (accused_.size() > kAccused) {
+      accused_.pop_front();
+    }
+    return true;
+  }
+  // Whether that event, which has killed another process in the same way, was put aside here and something was
+  // delivered since. Forgets it then.
+  bool TakeAccused(int64_t event) {
+    const auto end = accused_.end() - put_aside_;
+    const auto found = std::find(accused_.begin(), end, event);
+    if (found == end) {
+      return false;
+    }
+    accused_.erase(found);
+    return true;
+  }
 
  private:
   static constexpr int64_t kBreath = 50'000;
   static constexpr int64_t kAfterDeath = 300'000;
   static constexpr int64_t kPatience = 500'000;
+  static constexpr int kPutAside = 10;
+  static constexpr size_t kAccused = 100;          // remembered
   static constexpr int64_t kLongest = 12'000'000;  // sink/process_sink.h gives up a process that hangs after 10 s
 
   uint32_t holder_ = 0;
@@ -72,6 +99,8 @@ class PoisonTurns {
   int64_t taken_at_ = 0;
   int64_t next_ = 0;
   bool may_blame_ = true;
+  int put_aside_ = 0;            // since something was delivered
+  std::deque<int64_t> accused_;  // put aside, the last of them put_aside_
 };
 
 class PoisonSearch {

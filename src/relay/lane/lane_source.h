@@ -35,6 +35,10 @@ class LaneSource final : public SendSource {
   uint64_t next() override;
   uint64_t prefix() const override { return lane_->pipeline.prefix(); }
   bool Waits(uint64_t ordinal) const override { return lane_->pipeline.Find(ordinal) != nullptr; }
+  int64_t Reading(uint64_t ordinal) const override {
+    const Event* event = lane_->pipeline.Find(ordinal);
+    return event == nullptr ? 0 : event->created_at;
+  }
   void Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) override;
   bool OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) override;
 

@@ -59,6 +59,9 @@ class Claim final : public SendSource {
   bool Waits(uint64_t ordinal) const override {
     return ordinal < items_.size() && items_[ordinal].state != ItemState::kDecided;
   }
+  int64_t Reading(uint64_t ordinal) const override {
+    return Waits(ordinal) ? chunk_.events[ordinal].event.created_at : 0;
+  }
   void Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) override;
   bool OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) override;
 

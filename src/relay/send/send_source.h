@@ -32,6 +32,8 @@ class SendSource {
   virtual uint64_t prefix() const = 0;
   // Whether the event still waits: it was neither delivered, nor parked, nor given up.
   virtual bool Waits(uint64_t ordinal) const = 0;
+  // The event's reading of the clock, while it waits; 0: it does not.
+  virtual int64_t Reading(uint64_t ordinal) const = 0;
   // kDead and kCharge are charged to the event, kLater is not. The event is not sent again before that is recorded.
   virtual void Refuse(uint64_t ordinal, const Error& error, Verdict verdict, const TurnContext& turn) = 0;
   // The topic of the event is in trouble. Returns false if nothing can be done about it but to back off.

@@ -362,14 +362,37 @@ void Sender::SettleDeath(bool failed, const TurnContext& turn) {
     search_.Drop();
     return;
   }
-  if (!turns.Blame()) {
+  const int64_t event = source_->Reading(search_.first());
+  const bool blamed = Blames(event);
+  if (!blamed && !turns.PutAside(event)) {
     Trip({ErrorClass::kConfig, "SINK_DIED", "the sink's process dies whatever is sent"}, turn);
     return;
   }
-  source_->Refuse(search_.first(),
-                  {ErrorClass::kMessage, "SINK_DIED", "the sink's process died of this event three times"},
-                  Verdict::kDead, turn);
+  if (blamed) {
+    source_->Refuse(search_.first(),
+                    {ErrorClass::kMessage, "SINK_DIED", "the sink's process died of this event three times"},
+                    Verdict::kDead, turn);
+  } else {
+    source_->Refuse(search_.first(),
+                    {ErrorClass::kSolo, "SINK_DIED",
+                     "the sink's process died of this event three times, and of another one before: perhaps it dies "
+                     "whatever is sent"},
+                    Verdict::kLater, turn);
+  }
   search_.Drop();
+}
+
+// Of an event behind another one it is not known whether the process dies whatever is sent. It is at fault where the
+// lanes' sink has died of it, too, and has delivered others since. One that is blamed there speaks for both sinks.
+bool Sender::Blames(int64_t event) {
+  if (at_ == SinkUse::kSecond) {
+    return destination_->turns().TakeAccused(event) || Turns().Blame();
+  }
+  const bool blames = Turns().Blame();
+  if (blames) {
+    (void)destination_->retry().turns().Blame();
+  }
+  return blames;
 }
 
 void Sender::EndTest(bool goes_on, const TurnContext& turn) {

@@ -170,6 +170,7 @@ class Sender {
   PoisonTurns& Turns() { return at_ == SinkUse::kMain ? destination_->turns() : destination_->retry().turns(); }
   void SettleAborted(const TurnContext& turn);
   void SettleDeath(bool failed, const TurnContext& turn);
+  bool Blames(int64_t event);
   void StartOver();  // the back-off
   void Trip(const Error& error, const TurnContext& turn);
   // What says no more than that something goes wrong covers no error that says what.
