@@ -572,7 +572,6 @@ TEST_F(RedisSinkTest, AServerThatClosesEachConnectionAtOnceIsTrouble) {
   sink_->Close();
 }
 
-
 // Whoever answers there must not be able to fill the machine: one reply without an end, and one of very many parts.
 TEST_F(RedisSinkTest, AnAnswerWithoutAnEndIsBrokenOff) {
   for (const char* head : {"$2000000000\r\n", "*1000000\r\n", "+"}) {
