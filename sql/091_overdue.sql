@@ -102,7 +102,7 @@ CREATE VIEW pg_temp.topics AS SELECT status, detail, hint FROM outbox.doctor() W
 INSERT INTO outbox_internal.side_lane (route_id, lane, side, since, window_from, topic_template)
   SELECT r.id, 0, n, now(), '3:3:', r.topic FROM outbox.route r, generate_series(1, 330) n WHERE r.name = 'regress overdue';
 INSERT INTO outbox_internal.side_topic (route_id, lane, topic, side, start_from, error_class, error_code, error_message)
-  SELECT r.id, 0, 'gone.' || n, n, '3:3:', 'topic', CASE WHEN n > 329 THEN 'DENIED' ELSE 'UNKNOWN_TOPIC' END, 'there is no gone.' || n
+  SELECT r.id, 0, 'gone.' || n, n, '3:3:', 'topic', CASE WHEN n > 329 THEN 'STALLED' ELSE 'UNKNOWN_TOPIC' END, 'there is no gone.' || n
   FROM outbox.route r, generate_series(1, 330) n WHERE r.name = 'regress overdue';
 SELECT * FROM pg_temp.topics;
 ROLLBACK;

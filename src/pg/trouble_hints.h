@@ -2,6 +2,8 @@
 // in the same words.
 #pragma once
 
+#include <string_view>
+
 namespace outbox::pg {
 
 // Of a sink process that ends whatever is asked of it: what a person has to do about that is in no option.
@@ -23,5 +25,24 @@ inline constexpr const char* kDiskFullHint =
     "Give the disk room. Deliveries go on meanwhile but cannot be noted: what was delivered counts as pending, and is "
     "sent "
     "again if the worker ends before.";
+
+// Of class topic, where somebody has to act at the destination.
+inline constexpr const char* kBrokerRefuses = "BROKER_REFUSES";
+
+// Of class topic. Part of a sentence: what happens then follows.
+inline const char* TopicHint(std::string_view code) {
+  if (code == "STALLED") {
+    return "See who leads the topic's partitions and which replicas are in sync, as kafka-topics.sh --describe shows "
+           "it: "
+           "bring that broker back, or as many replicas as min.insync.replicas asks for, or make the address that the "
+           "broker gives for itself (advertised.listeners) one that can be reached from here; outbox.test_server() "
+           "tries each leader";
+  }
+  if (code == kBrokerRefuses) {
+    return "Have that broker take the credentials and certificates that the others take, or correct those of the "
+           "server's options and user mapping";
+  }
+  return "Create the topic, give its rights back, or move away what stands in its place, whichever the error asks for";
+}
 
 }  // namespace outbox::pg

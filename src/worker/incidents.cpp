@@ -35,7 +35,7 @@ std::string Loggable(const std::string& text) {
   return loggable;
 }
 
-const char* HintFor(const Error& error) {
+std::string HintFor(const Error& error) {
   switch (error.error_class) {
     case ErrorClass::kConfig:
       if (error.code.starts_with(pg::kSinkCodes)) {
@@ -44,9 +44,7 @@ const char* HintFor(const Error& error) {
       return "Correct an option of the server or of its user mapping, or the rights that it has there; see "
              "outbox.doctor().";
     case ErrorClass::kTopic:
-      return "Create the topic, give its rights back, or move away what stands in its place (a Redis key of another "
-             "type), "
-             "whichever the error asks for; its events then follow by themselves. See outbox.lag.";
+      return std::string(pg::TopicHint(error.code)) + "; its events then follow by themselves. See outbox.lag.";
     default:
       return "It is tried again by itself; see outbox.destination and outbox.lag.";
   }
@@ -95,7 +93,8 @@ void SayTrouble(const Subject& about, const std::string& what, const std::string
   const std::string message = Loggable(error.message);
   const std::string code = Loggable(error.code);
   const char* error_class = ErrorClassName(error.error_class);
-  const char* hint = HintFor(error);
+  const std::string to_do = HintFor(error);
+  const char* hint = to_do.c_str();
   const char* s = subject.c_str();
   const char* o = owner.c_str();
   const char* m = message.c_str();

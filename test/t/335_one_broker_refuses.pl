@@ -60,10 +60,13 @@ my $said = '';
 ok(wait_until(sub
 {
 	arrives();
-	$said = sql(q{SELECT error_message FROM outbox.lag WHERE side IS NOT NULL AND error_code = 'STALLED'});
+	$said = sql(q{SELECT error_message FROM outbox.lag WHERE side IS NOT NULL AND error_code = 'BROKER_REFUSES'});
 	return $said ne '';
 }, 120), 'the topic of the broker that refuses waits by itself');
-like($said, qr/takes nothing though the cluster answers.*authentication/i, 'and it is said what the broker says');
+like($said, qr{^sasl_plaintext://\S+: .*authentication.*: so topic "$topic{refuses}", .*takes nothing}i, 'and it is said what the broker says');
+my $found = sql(q{SELECT status, hint FROM outbox.doctor() WHERE "check" = 'topic'});
+like($found, qr/^problem\|.*credentials/, 'somebody has to act, and is told how');
+unlike($found, qr/Create the topic|replicas/, 'not by what would not help');
 is($cluster->count($topic{'lets in'}), $sent, 'the topic of the other broker has all events');
 unlike(slurp_file($node->logfile), qr{destination "events" is}, 'the destination was never down');
 is(sql(q{SELECT state FROM outbox.destination}), 'closed', 'nor is it');

@@ -88,6 +88,21 @@ TEST_F(DestinationHealthTest, OneOfSeveralThatRefusesCredentialsSaysNothing) {
   EXPECT_TRUE(health.up());
 }
 
+// Of two that refuse, and one that does not, each is known by the address under which it leads partitions.
+TEST_F(DestinationHealthTest, WhichBrokerRefusesIsKnown) {
+  DestinationHealth health(3);
+  const auto refuses = [](const std::string& broker) {
+    return Error{ErrorClass::kConfig, "_AUTHENTICATION", broker + ": SASL authentication error: Authentication failed"};
+  };
+  health.Refused(refuses("sasl_plaintext://a:9092/bootstrap"), now);
+  health.Refused(refuses("b:9092/2"), now);
+  health.ConnectionFailed("c:9092/3: Connection refused", now);
+  EXPECT_EQ(health.refusal({"c:9092", "a:9092"}, now).message, refuses("sasl_plaintext://a:9092/bootstrap").message);
+  EXPECT_EQ(health.refusal({"b:9092"}, now).code, "_AUTHENTICATION");
+  EXPECT_TRUE(health.refusal({"c:9092", "b:909", "", "aa:9092"}, now).ok());
+  EXPECT_TRUE(health.refusal({"b:9092"}, now + 1).ok()) << "too long ago";
+}
+
 TEST_F(DestinationHealthTest, AllThatRefuseCredentialsAreAMatterOfConfiguration) {
   DestinationHealth health(2);
   const Error refusal{ErrorClass::kConfig, "_AUTHENTICATION", "127.0.0.1:3: Authentication failed"};

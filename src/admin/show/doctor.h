@@ -26,10 +26,6 @@ class Findings {
   std::string first_;
 };
 
-// What mends a topic that takes nothing.
-inline constexpr const char* kMendTopic =
-    "Create the topic, give its rights back, or move away what stands in its place, whichever the error asks for";
-
 // "1 day is", "2 days are".
 std::string Are(const std::string& count, const char* what, const char* is, const char* are);
 

@@ -6,6 +6,7 @@
 #include "admin/lookup/route_lanes.h"
 #include "admin/lookup/shared_views.h"
 #include "admin/show/doctor.h"
+#include "pg/trouble_hints.h"
 #include "pg/wall.h"
 #include "relay/common/side_log.h"
 
@@ -20,6 +21,7 @@ bool CheckOverdue(Findings* findings) {
   struct Wait {
     Overdue all;
     std::string why;
+    std::string code;
     bool topic = false;  // that is the topic's
   };
   std::map<std::pair<std::string, std::string>, Wait> waits;  // by route and topic
@@ -39,9 +41,11 @@ bool CheckOverdue(Findings* findings) {
     if (side >= 0) {
       const SideRecord& left = lane->sides[static_cast<size_t>(side)];
       wait.why = left.error_code + ": " + left.error_message;
+      wait.code = left.error_code;
       wait.topic = left.error_code != relay::kPausedCode;
     } else if (one.error_code) {
       wait.why = *one.error_code + ": " + one.error_message.value_or("");
+      wait.code = *one.error_code;
       wait.topic = true;
     } else if (view != nullptr && view->owned && !view->trouble.empty() && wait.why.empty()) {
       wait.why = std::string(view->trouble.code) + ": " + view->trouble.message;
@@ -59,10 +63,10 @@ bool CheckOverdue(Findings* findings) {
                        Are(std::to_string(wait.all.count), "parked event", "is", "are") + " due, since " +
                        UnixMicrosText(wait.all.since) + ", and not delivered: topic \"" + name.second +
                        "\" of route \"" + name.first + "\"" + (wait.why.empty() ? "." : ": " + wait.why),
-                   wait.topic
-                       ? kMendTopic + std::string(": they follow by themselves, unless somebody has paused them.")
-                       : "They follow by themselves once topic and destination take events, and nobody pauses "
-                         "them; outbox.lag shows what is in the way.");
+                   wait.topic ? pg::TopicHint(wait.code) +
+                                    std::string(": they follow by themselves, unless somebody has paused them.")
+                              : "They follow by themselves once topic and destination take events, and nobody pauses "
+                                "them; outbox.lag shows what is in the way.");
   }
   return any;
 }

@@ -147,19 +147,20 @@ void TellTopics(const TopicTroubles& troubles, Findings* findings) {
     const auto& [route, code] = of;
     const bool one = trouble.lanes == 1;
     const bool many = trouble.topics.size() > 1;
-    findings->Warn("topic",
-                   (one    ? trouble.first
-                    : many ? "Route \"" + route + "\""
-                           : std::to_string(trouble.lanes) + " lanes of route \"" + route + "\"") +
-                       ": " + TopicsHave(trouble.topics) + " left " +
-                       (one    ? "it: "
-                        : many ? "their lanes: "
-                               : "them: ") +
-                       code + (many ? ", such as: " : ": ") + trouble.message,
-                   (many ? "They stop no other topic; their events wait in the log. "
-                         : "It stops no other topic; its events wait in the log. ") +
-                       std::string(kMendTopic) + ": they follow by themselves, unless somebody has paused them." +
-                       (many ? " outbox.lag names all of them." : ""));
+    const std::string detail = (one    ? trouble.first
+                                : many ? "Route \"" + route + "\""
+                                       : std::to_string(trouble.lanes) + " lanes of route \"" + route + "\"") +
+                               ": " + TopicsHave(trouble.topics) + " left " +
+                               (one    ? "it: "
+                                : many ? "their lanes: "
+                                       : "them: ") +
+                               code + (many ? ", such as: " : ": ") + trouble.message;
+    const std::string hint = (many ? "They stop no other topic; their events wait in the log. "
+                                   : "It stops no other topic; its events wait in the log. ") +
+                             std::string(pg::TopicHint(code)) +
+                             ": they follow by themselves, unless somebody has paused them." +
+                             (many ? " outbox.lag names all of them." : "");
+    code == pg::kBrokerRefuses ? findings->Problem("topic", detail, hint) : findings->Warn("topic", detail, hint);
   }
 }
 
@@ -272,7 +273,8 @@ void NoteTrouble(const LaneRecord& lane, const std::string& name, const LaneView
   trouble->hint = view.state == LaneState::kPaused            ? kPausedHint
                   : trouble->person                           ? ForAPerson(met.code)
                   : std::strcmp(met.code, pg::kDiskFull) == 0 ? pg::kDiskFullHint
-                  : met.error_class == ErrorClass::kTopic ? kMendTopic + std::string("; it is tried again by itself.")
+                  : met.error_class == ErrorClass::kTopic
+                      ? pg::TopicHint(met.code) + std::string("; it is tried again by itself.")
                   : view.next_try_unix == 0 ? "It is being tried again by itself, right now; see outbox.destination."
                                             : "It is tried again by itself; outbox.lag says when.";
 }

@@ -5,11 +5,13 @@
 #include <utility>
 
 #include "sink/kafka/errors.h"
+#include "sink/kafka/metadata.h"
 
 namespace outbox::sink::kafka {
 namespace {
 
 constexpr int64_t kCheckMicros = 1'000'000;
+constexpr size_t kMostRefusals = 1000;  // brokers; no cluster has as many
 
 }  // namespace
 
@@ -60,12 +62,27 @@ void DestinationHealth::SetDown(Error error, int64_t now) {
 
 void DestinationHealth::Refused(Error error, int64_t now) {
   Said(error.message, now);
+  if (refusals_.size() >= kMostRefusals) {
+    refusals_.clear();
+  }
+  refusals_[error.message.substr(0, error.message.find(": "))] = {error, now};
   if (!up()) {
     SetDown(std::move(error), now);
     return;
   }
   refusal_ = std::move(error);
   WantCheck(now);
+}
+
+Error DestinationHealth::refusal(const std::vector<std::string>& addresses, int64_t since) const {
+  for (const auto& [broker, refusal] : refusals_) {
+    for (const std::string& address : addresses) {
+      if (refusal.at >= since && SpeaksOf(refusal.error.message, address)) {
+        return refusal.error;
+      }
+    }
+  }
+  return {};
 }
 
 void DestinationHealth::SetDownByFatal(Error error) {

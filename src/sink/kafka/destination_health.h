@@ -5,7 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "sink/sink.h"
@@ -34,6 +36,8 @@ class DestinationHealth {
     Said(text, now);
     last_trouble_ = std::move(text);
   }
+  // Why one of these brokers lets nobody in, if that was said since then; else ok().
+  Error refusal(const std::vector<std::string>& addresses, int64_t since) const;
   // The newest trouble with a connection, if it is not older than that; else "".
   std::string said(int64_t since) const { return said_at_ >= since ? said_ : std::string(); }
   // It reports that all have failed. `waits`: records are in the library.
@@ -71,8 +75,13 @@ class DestinationHealth {
   int64_t check_at_ = 0;  // kWanted
   int unanswered_ = 0;    // questions in a row
   int64_t answered_at_ = 0;
-  Error refusal_;     // since all was well
-  std::string said_;  // whether or not all was well
+  Error refusal_;  // since all was well
+  struct Refusal {
+    Error error;
+    int64_t at = 0;
+  };
+  std::map<std::string, Refusal> refusals_;  // of each broker the newest, whether or not all was well
+  std::string said_;                         // as these
   int64_t said_at_ = 0;
   std::string last_trouble_;  // the newest connection error since all was well, for people
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -11,6 +12,21 @@
 #include "sink/kafka/signals_blocked.h"
 
 namespace outbox::sink::kafka {
+
+std::string AddressOf(const rd_kafka_metadata_t& metadata, int32_t broker) {
+  for (int i = 0; i < metadata.broker_cnt; ++i) {
+    if (metadata.brokers[i].id == broker) {
+      return std::string(metadata.brokers[i].host) + ":" + std::to_string(metadata.brokers[i].port);
+    }
+  }
+  return "";
+}
+
+bool SpeaksOf(const std::string& text, const std::string& address) {
+  const std::string name = address + "/";
+  return !address.empty() && (text.starts_with(name) || text.find("//" + name) != std::string::npos);
+}
+
 MetadataThread::~MetadataThread() {
   {
     const std::lock_guard lock(mutex_);
@@ -100,6 +116,12 @@ TopicAnswer MetadataThread::Look(const Question& question) const {
         answer.code == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ||
         std::any_of(topic.partitions, topic.partitions + topic.partition_cnt,
                     [](const rd_kafka_metadata_partition_t& partition) { return partition.leader < 0; });
+    std::set<int32_t> leaders;
+    for (int i = 0; i < topic.partition_cnt; ++i) {
+      if (leaders.insert(topic.partitions[i].leader).second) {
+        answer.leaders.push_back(AddressOf(*metadata, topic.partitions[i].leader));
+      }
+    }
   }
   rd_kafka_metadata_destroy(metadata);
   return answer;

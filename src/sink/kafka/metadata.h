@@ -19,15 +19,21 @@
 
 namespace outbox::sink::kafka {
 
+// host:port of a broker, as it is advertised; "": the answer does not have it.
+std::string AddressOf(const rd_kafka_metadata_t& metadata, int32_t broker);
+// Whether a text of the library's speaks of the broker with that address: it begins with protocol://host:port/id.
+bool SpeaksOf(const std::string& text, const std::string& address);
+
 struct TopicAnswer {
-  TopicLink* link = nullptr;  // nullptr: of a probe
-  bool who = false;           // nothing but the cluster was asked for
-  bool answered = false;      // false: by no broker, in time
-  int code = 0;               // what is wrong with the topic
-  bool leaderless = false;    // a partition, or all of the topic, has no leader
-  std::string cluster = {};   // the id of the cluster that has answered; "": it has none
-  uint64_t connections = 0;   // that had been begun when it was asked
-  uint64_t losses = 0;        // of connections, before it was answered
+  TopicLink* link = nullptr;              // nullptr: of a probe
+  bool who = false;                       // nothing but the cluster was asked for
+  bool answered = false;                  // false: by no broker, in time
+  int code = 0;                           // what is wrong with the topic
+  bool leaderless = false;                // a partition, or all of the topic, has no leader
+  std::vector<std::string> leaders = {};  // their addresses
+  std::string cluster = {};               // the id of the cluster that has answered; "": it has none
+  uint64_t connections = 0;               // that had been begun when it was asked
+  uint64_t losses = 0;                    // of connections, before it was answered
 };
 
 class MetadataThread {

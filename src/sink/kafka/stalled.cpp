@@ -52,7 +52,8 @@ void KafkaSink::FindStalled(int64_t now) {
   }
   stalled_.asking_since = 0;
   for (Topic* topic : waits) {
-    topic->trouble.Stall(now, settings_.patience.stalled, health_.said(now - kSaidMicros));
+    topic->trouble.Stall(now, settings_.patience.stalled, health_.said(now - kSaidMicros),
+                         health_.refusal(topic->trouble.leaders(), now - kSaidMicros));
   }
   stalled_.found = true;
   producers_.End(now);

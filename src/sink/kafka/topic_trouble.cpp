@@ -15,6 +15,10 @@ constexpr int64_t kLongestMicros = int64_t{300} * 1'000'000;  // between two pro
 }  // namespace
 
 Error TopicTrouble::StalledError(const std::string& topic) const {
+  if (!leaderless_ && !refusal_.ok()) {
+    return {ErrorClass::kTopic, "BROKER_REFUSES",
+            refusal_.message + ": so topic \"" + topic + "\", of which this broker leads partitions, takes nothing"};
+  }
   return {ErrorClass::kTopic, "STALLED",
           "topic \"" + topic + "\" takes nothing though the cluster answers: " +
               (leaderless_ ? "a partition has no leader"
@@ -29,8 +33,9 @@ void TopicTrouble::Fail() {
   }
 }
 
-void TopicTrouble::Stall(int64_t now, int64_t after, std::string said) {
+void TopicTrouble::Stall(int64_t now, int64_t after, std::string said, Error refusal) {
   said_ = std::move(said);
+  refusal_ = std::move(refusal);
   stalled_until_ = now + std::min(after << std::min(stalls_, 10u), kLongestMicros);
   ++stalls_;
 }
@@ -51,6 +56,9 @@ void TopicTrouble::Answered(const TopicAnswer& answer, int64_t now) {
   asked_ = false;
   asked_before_ = 0;
   code_ = answer.code;
+  if (answer.answered) {
+    leaders_ = answer.leaders;
+  }
   failed_ = answer.answered && answer.code != RD_KAFKA_RESP_ERR_NO_ERROR &&
             answer.code != RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE;
   if (answer.answered && leaderless_ && !answer.leaderless) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 
@@ -27,8 +28,9 @@ class TopicTrouble {
   // A try to find it has failed; the last answer, if it was a better one, is out of date.
   void Fail();
   // It took nothing for `after` though the cluster answers: the producer ends.
-  // `said`: the newest trouble with a connection, for people; may be empty.
-  void Stall(int64_t now, int64_t after, std::string said);
+  // `said`: the newest trouble with a connection, for people; may be empty. `refusal`: why a broker that leads
+  // partitions of it lets nobody in, if one does.
+  void Stall(int64_t now, int64_t after, std::string said, Error refusal);
   void Acknowledged();
 
   // Whether the cluster has yet to be asked for the record of this number.
@@ -38,6 +40,8 @@ class TopicTrouble {
   void Ask(uint64_t next_seq);
   void Answered(const TopicAnswer& answer, int64_t now);
   int code() const { return code_; }  // what the last answer said
+  // The addresses of its leaders, by the last answer.
+  const std::vector<std::string>& leaders() const { return leaders_; }
 
   // The topic goes by another producer now, which was not asked.
   void ForgetAnswers();
@@ -53,7 +57,9 @@ class TopicTrouble {
   uint64_t asked_before_ = 0;
   uint64_t answered_before_ = 0;  // the same of the last answer
   int code_ = 0;
-  std::string said_;  // when it stalled
+  std::vector<std::string> leaders_;
+  std::string said_;  // when it stalled, as the next
+  Error refusal_;
 };
 
 }  // namespace outbox::sink::kafka
