@@ -38,6 +38,14 @@ foreach my $id (1 .. 2)
 }
 $_->{handle}->finish or die "kafka.sh: ${ $_->{output} }" foreach @starting;
 $cluster->{bootstrap} = join ',', map { $_->{bootstrap} } @{ $cluster->{nodes} };
+# A topic of which each broker leads one partition, the first the one that lets the user in.
+my $both;
+foreach my $i (1 .. 20)
+{
+	$cluster->create_topic("b$i", 2);
+	$both = "b$i" if $cluster->leader("b$i", 0) == $cluster->{nodes}[0] && $cluster->leader("b$i", 1) == $cluster->{nodes}[1];
+	last if $both;
+}
 my %topic;    # by the node that leads it
 foreach my $i (1 .. 20)
 {
@@ -52,6 +60,15 @@ chomp(my $addresses = Outbox::Kafka::slurp("$root/1/bootstrap.SASL"));
 sql(qq{CREATE SERVER events FOREIGN DATA WRAPPER outbox_kafka OPTIONS ("bootstrap.servers" '$addresses', "security.protocol" 'sasl_plaintext', "sasl.mechanism" 'PLAIN');
 	CREATE USER MAPPING FOR PUBLIC SERVER events OPTIONS ("sasl.username" 'outbox', "sasl.password" 'right');
 	SELECT outbox.create_route('events', server => 'events', topic => '{aggregate_type}')});
+
+my $begin = time;
+my $looked = sql("SELECT \"check\", ok, error_class, detail FROM outbox.test_server('events', '$both', timeout => '60 s') WHERE NOT ok");
+like($looked, qr/^topic\|f\|config\|the leader of partition 1, \S+, lets nobody in: .*authentication/i, 'the leader that refuses is found, whichever partition it leads');
+cmp_ok(time - $begin, '<', 50, 'without waiting for the end of the time');
+$cluster->create_topic('short', 1, 'min.insync.replicas=2');
+like(sql(q{SELECT error_code, detail FROM outbox.test_server('events', 'short', timeout => '60 s') WHERE error_code = 'NOT_ENOUGH_REPLICAS'}),
+	qr/^NOT_ENOUGH_REPLICAS\|partition 0 of topic "short" has 1 replica in sync, and min.insync.replicas is 2: it takes nothing$/, 'so are too few replicas');
+
 my $sent = 0;
 sub arrives { my $id = sql("SELECT outbox.emit_text('$topic{'lets in'}', 'k', 'x', 'x')"); $sent++; return sql("SELECT outbox.wait_for('$id', '60s')") }
 arrives();
@@ -70,6 +87,12 @@ unlike($found, qr/Create the topic|replicas/, 'not by what would not help');
 is($cluster->count($topic{'lets in'}), $sent, 'the topic of the other broker has all events');
 unlike(slurp_file($node->logfile), qr{destination "events" is}, 'the destination was never down');
 is(sql(q{SELECT state FROM outbox.destination}), 'closed', 'nor is it');
+# The other one is away: it is found by the address that the cluster gives for it.
+$cluster->{nodes}[1]->kill9;
+$begin = time;
+like(sql("SELECT detail FROM outbox.test_server('events', '$both', timeout => '60 s') WHERE NOT ok"),
+	qr/^(?:the leader of partition 1, \S+, does not answer|topic "$both" has a partition without a leader)$/, 'a leader that is away is found');
+cmp_ok(time - $begin, '<', 50, 'soon, too');
 no_server_crashed($node);
 $node->stop;
 done_testing();

@@ -16,6 +16,7 @@
 #include "base/monotonic.h"
 #include "sink/kafka/client_settings.h"
 #include "sink/kafka/errors.h"
+#include "sink/kafka/metadata.h"
 #include "sink/kafka/producer.h"
 #include "sink/kafka/signals_blocked.h"
 #include "sink/options.h"
@@ -29,6 +30,24 @@ constexpr int64_t kOthersMicros = 500 * kMilli;
 // After the answer: the right to write anything at all is asked for by the library itself (InitProducerId).
 constexpr int64_t kRefusalMicros = 150 * kMilli;
 
+// Leaders of one topic that are tried, all at once.
+constexpr size_t kMostLeaders = 16;
+// For the topic's settings, which not every user may ask for.
+constexpr int64_t kSettingsMicros = 2000 * kMilli;
+
+// A broker that leads partitions of the topic.
+struct Leader {
+  int32_t id = -1;
+  std::string address;                      // as it is advertised
+  int32_t partition = 0;                    // the first that it leads
+  int code = RD_KAFKA_RESP_ERR__TIMED_OUT;  // what became of a question to it; until it is known
+
+  // It has let us in, and has answered, whatever that was: the library's own codes are negative.
+  bool answers() const {
+    return code >= RD_KAFKA_RESP_ERR_NO_ERROR && code != RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED;
+  }
+};
+
 // The cluster's answer about itself and the topic.
 struct Answer {
   bool came = false;  // else there was none in time
@@ -37,18 +56,12 @@ struct Answer {
   int topic_code = 0;
   int partitions = 0;
   bool leaderless = false;
-  std::string leader;  // of partition 0, as it is advertised
-  int leader_code = 0;
+  std::vector<Leader> leaders;  // that of partition 0 first
+  size_t untried = 0;           // leaders beyond those
+  int32_t fewest = -1;          // the partition with the fewest replicas in sync
+  int in_sync = 0;              // its replicas in sync
+  int min_in_sync = 0;          // min.insync.replicas; 0: not known
 };
-
-std::string LeaderOf(const rd_kafka_metadata_t& metadata, int32_t id) {
-  for (int i = 0; i < metadata.broker_cnt; ++i) {
-    if (metadata.brokers[i].id == id) {
-      return std::string(metadata.brokers[i].host) + ":" + std::to_string(metadata.brokers[i].port);
-    }
-  }
-  return "";
-}
 
 // Asks in a thread, because the library's call waits, and what is wrong is often known long before its time is over.
 // Shared by both; the thread may outlive the checkup.
@@ -80,22 +93,65 @@ class Question {
       Read(*metadata, !topic.empty(), &answer);
       rd_kafka_metadata_destroy(metadata);
     }
-    if (!answer.leader.empty()) {
-      answer.leader_code = RD_KAFKA_RESP_ERR__TIMED_OUT;  // until it is known
-      Publish(answer, false);
-      int64_t low = 0;
-      int64_t high = 0;
-      const int left = static_cast<int>(std::max<int64_t>(1, (by - MonotonicMicros()) / kMilli));
-      answer.leader_code = rd_kafka_query_watermark_offsets(handle, topic.c_str(), 0, &low, &high, left);
+    Publish([&](Answer* told) { *told = answer; });
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < answer.leaders.size(); ++i) {
+      const auto ask = [this, handle, &topic, i, partition = answer.leaders[i].partition, by] {
+        int64_t low = 0;
+        int64_t high = 0;
+        const int code =
+            CodeOf(rd_kafka_query_watermark_offsets(handle, topic.c_str(), partition, &low, &high, Left(by)));
+        Publish([i, code](Answer* told) { told->leaders[i].code = code; });
+      };
+      try {
+        threads.emplace_back(ask);
+      } catch (const std::system_error&) {
+        ask();  // one after the other, then
+      }
     }
-    Publish(answer, true);
+    if (!answer.leaders.empty()) {
+      const int least = MinInSync(handle, topic, std::min(by, MonotonicMicros() + kSettingsMicros));
+      Publish([least](Answer* told) { told->min_in_sync = least; });
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+    Publish([this](Answer*) { over_ = true; });
   }
 
-  void Publish(const Answer& answer, bool over) {
+  static int Left(int64_t by) { return static_cast<int>(std::max<int64_t>(1, (by - MonotonicMicros()) / kMilli)); }
+
+  template <typename Change>
+  void Publish(const Change& change) {
     const std::lock_guard lock(mutex_);
-    answer_ = answer;
-    over_ = over;
+    change(&answer_);
     done_.notify_one();
+  }
+
+  // 0: it could not be found out.
+  static int MinInSync(rd_kafka_t* handle, const std::string& topic, int64_t by) {
+    rd_kafka_queue_t* queue = rd_kafka_queue_new(handle);
+    rd_kafka_ConfigResource_t* resource = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic.c_str());
+    rd_kafka_DescribeConfigs(handle, &resource, 1, nullptr, queue);
+    rd_kafka_ConfigResource_destroy(resource);
+    int least = 0;
+    if (rd_kafka_event_t* event = rd_kafka_queue_poll(queue, Left(by)); event != nullptr) {
+      const rd_kafka_DescribeConfigs_result_t* result = rd_kafka_event_DescribeConfigs_result(event);
+      size_t count = 0;
+      const rd_kafka_ConfigResource_t** resources =
+          result == nullptr ? nullptr : rd_kafka_DescribeConfigs_result_resources(result, &count);
+      const rd_kafka_ConfigEntry_t** entries =
+          count == 0 ? nullptr : rd_kafka_ConfigResource_configs(resources[0], &count);
+      for (size_t i = 0; entries != nullptr && i < count; ++i) {
+        const char* value = rd_kafka_ConfigEntry_value(entries[i]);
+        if (value != nullptr && std::string_view(rd_kafka_ConfigEntry_name(entries[i])) == "min.insync.replicas") {
+          least = std::atoi(value);
+        }
+      }
+      rd_kafka_event_destroy(event);
+    }
+    rd_kafka_queue_destroy(queue);
+    return least;
   }
 
   // Without a topic the answer has whatever topics the client knows of, and says nothing about any.
@@ -116,10 +172,29 @@ class Question {
     for (int i = 0; i < topic.partition_cnt; ++i) {
       const rd_kafka_metadata_partition_t& partition = topic.partitions[i];
       answer->leaderless |= partition.leader < 0;
-      if (partition.id == 0 && partition.leader >= 0) {
-        answer->leader = LeaderOf(metadata, partition.leader);
+      if (answer->fewest < 0 || partition.isr_cnt < answer->in_sync) {
+        answer->fewest = partition.id;
+        answer->in_sync = partition.isr_cnt;
+      }
+      if (partition.leader >= 0) {
+        NoteLeader(metadata, partition, answer);
       }
     }
+    std::sort(answer->leaders.begin(), answer->leaders.end(),
+              [](const Leader& a, const Leader& b) { return a.partition < b.partition; });
+    answer->untried = answer->leaders.size() - std::min(answer->leaders.size(), kMostLeaders);
+    answer->leaders.resize(std::min(answer->leaders.size(), kMostLeaders));
+  }
+
+  static void NoteLeader(const rd_kafka_metadata_t& metadata, const rd_kafka_metadata_partition_t& partition,
+                         Answer* answer) {
+    for (Leader& known : answer->leaders) {
+      if (known.id == partition.leader) {
+        known.partition = std::min(known.partition, partition.id);
+        return;
+      }
+    }
+    answer->leaders.push_back({partition.leader, AddressOf(metadata, partition.leader), partition.id});
   }
 
   std::mutex mutex_;
@@ -184,11 +259,11 @@ class KafkaCheckup {
   std::vector<CheckupRow> Run() {
     const auto question = Question::Ask(handle_, request_.topic, static_cast<int>(request_.timeout_ms));
     Answer answer;
-    while (!question->Wait(10 * kMilli, &answer) && MonotonicMicros() < GiveUpAt()) {
+    while (!question->Wait(10 * kMilli, &answer) && MonotonicMicros() < GiveUpAt(answer)) {
       TakeEvents();
     }
+    TakeEvents();
     if (!answer.came) {
-      TakeEvents();
       Fail("connection", trouble_.ok() ? Error{ErrorClass::kDestination, "TIMEOUT",
                                                "no broker answered in " + std::to_string(request_.timeout_ms) + " ms"}
                                        : trouble_);
@@ -212,7 +287,39 @@ class KafkaCheckup {
   }
   void Fail(const char* check, const Error& error) { Fail(check, error, ConnectionHint(error)); }
 
-  int64_t GiveUpAt() const { return trouble_at_ == 0 ? by_ : std::min(by_, trouble_at_ + kOthersMicros * addresses_); }
+  // Of a connection that could not be had.
+  struct Said {
+    int64_t at = 0;
+    Error error;
+  };
+  // What was said last of this broker; of several, what a person has to mend. nullptr: nothing.
+  const Said* SaidOf(const Leader& leader) const {
+    const Said* found = nullptr;
+    for (const Said& said : said_) {
+      if (SpeaksOf(said.error.message, leader.address) &&
+          (found == nullptr || found->error.error_class != ErrorClass::kConfig ||
+           said.error.error_class == ErrorClass::kConfig)) {
+        found = &said;
+      }
+    }
+    return found;
+  }
+
+  // A leader that has not answered, and of which nothing was said, may answer still.
+  int64_t GiveUpAt(const Answer& answer) const {
+    if (!answer.came) {
+      return trouble_at_ == 0 ? by_ : std::min(by_, trouble_at_ + kOthersMicros * addresses_);
+    }
+    int64_t last = 0;
+    for (const Leader& leader : answer.leaders) {
+      const Said* said = leader.answers() ? nullptr : SaidOf(leader);
+      if (!leader.answers() && said == nullptr) {
+        return by_;
+      }
+      last = said == nullptr ? last : std::max(last, said->at);
+    }
+    return last == 0 ? by_ : std::min(by_, last + kOthersMicros);
+  }
 
   // Of several troubles one that a person has to mend says more than a connection that did not come about.
   void TakeEvents() {
@@ -236,6 +343,7 @@ class KafkaCheckup {
     }
     trouble_at_ = trouble_at_ == 0 ? MonotonicMicros() : trouble_at_;
     const ErrorClass error_class = EventClass(code);
+    said_.push_back({MonotonicMicros(), MakeError(code, error_class, text)});
     if (code != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && (trouble_.ok() || error_class == ErrorClass::kConfig)) {
       trouble_ = MakeError(code, error_class, std::move(text));
     }
@@ -274,21 +382,55 @@ class KafkaCheckup {
            "A broker is down, or the topic was made a moment ago.");
       return false;
     }
-    const int code = answer.leader_code;
-    if (code == RD_KAFKA_RESP_ERR__TRANSPORT || code == RD_KAFKA_RESP_ERR__TIMED_OUT ||
-        code == RD_KAFKA_RESP_ERR__RESOLVE) {
-      Fail("topic",
-           MakeError(code, ErrorClass::kDestination,
-                     "the leader of partition 0, " + answer.leader + ", does not answer"),
-           "That is the address under which the cluster says it is found (advertised.listeners of the broker); it has "
-           "to "
-           "be reachable from the database server, not only bootstrap.servers.");
+    const bool led = Leaders(answer);
+    const bool in_sync = InSync(answer);
+    if (!led || !in_sync) {
       return false;
     }
+    const std::string leader = answer.leaders.empty() ? "none" : answer.leaders.front().address;
     Ok("topic", "topic \"" + name + "\" has " + std::to_string(answer.partitions) +
-                    (answer.partitions == 1 ? " partition" : " partitions") + ", led by " + answer.leader +
-                    (answer.partitions == 1 ? "" : " and others"));
+                    (answer.partitions == 1 ? " partition" : " partitions") + ", led by " + leader +
+                    (answer.partitions == 1 ? "" : " and others") +
+                    (answer.untried == 0 ? "" : "; " + std::to_string(answer.untried) + " leaders were not tried"));
     return true;
+  }
+
+  // Each leader has its row. Returns whether all answer.
+  bool Leaders(const Answer& answer) {
+    bool all = true;
+    for (const Leader& leader : answer.leaders) {
+      if (leader.answers()) {
+        continue;
+      }
+      all = false;
+      const std::string who = "the leader of partition " + std::to_string(leader.partition) + ", " + leader.address;
+      const Said* said = SaidOf(leader);
+      if (said != nullptr && said->error.error_class == ErrorClass::kConfig) {
+        Error error = said->error;
+        error.message = who + ", lets nobody in: " + error.message;
+        Fail("topic", error);
+        continue;
+      }
+      Fail("topic", MakeError(leader.code, ErrorClass::kDestination, who + ", does not answer"),
+           "That is the address under which the cluster says it is found (advertised.listeners of the broker); it has "
+           "to be reachable from the database server, not only bootstrap.servers.");
+    }
+    return all;
+  }
+
+  bool InSync(const Answer& answer) {
+    if (answer.fewest < 0 || answer.in_sync >= answer.min_in_sync) {
+      return true;
+    }
+    Fail("topic",
+         MakeError(RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, ErrorClass::kTopic,
+                   "partition " + std::to_string(answer.fewest) + " of topic \"" + request_.topic + "\" has " +
+                       std::to_string(answer.in_sync) + (answer.in_sync == 1 ? " replica" : " replicas") +
+                       " in sync, and min.insync.replicas is " + std::to_string(answer.min_in_sync) +
+                       ": it takes nothing"),
+         "Bring the brokers of its other replicas back (kafka-topics.sh --describe names them), or lower the topic's "
+         "min.insync.replicas.");
+    return false;
   }
 
   void Rights(bool topic) {
@@ -318,6 +460,7 @@ class KafkaCheckup {
   rd_kafka_queue_t* const queue_;
   const int64_t by_;
   std::vector<CheckupRow> rows_;
+  std::vector<Said> said_;
   Error trouble_;  // with connections
   int64_t trouble_at_ = 0;
   Error fatal_;

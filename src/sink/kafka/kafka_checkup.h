@@ -1,5 +1,5 @@
-// Trying a Kafka cluster out [-]: a client of its own that connects, logs in, asks for the topic and for its leader,
-// and writes nothing. See sink/checkup.h.
+// Trying a Kafka cluster out [-]: a client of its own that connects, logs in, asks for the topic, for its replicas, and
+// for each of its leaders, and writes nothing. See sink/checkup.h.
 #pragma once
 
 #include <vector>
