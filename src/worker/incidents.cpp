@@ -308,21 +308,28 @@ void Incidents::SeeLane(const relay::LaneStatus& status, const std::string& rout
   if (const auto had = troubled_.find(lane); had != troubled_.end()) {
     had->second = true;
   }
-  // A topic that an operator has paused is not in trouble.
-  const bool trouble = status.error != nullptr && status.error->error_class == ErrorClass::kTopic &&
-                       status.error->code != relay::kPausedCode;
-  if (!trouble) {
-    return;  // the same topic may be in trouble in another lane: over when it is in none, see EndTurn()
+  if (status.error != nullptr) {
+    SeeTopic(lane, status.error_topic == nullptr ? std::string() : *status.error_topic, *status.error, route, now);
   }
-  const std::string topic = status.topic == nullptr ? std::string() : *status.topic;
-  Episode* episode = Find({status.id.route_id, topic}, route, status.error, now);
+  for (const relay::TroubledTopic& parked : status.parked_topics) {
+    SeeTopic(lane, *parked.topic, *parked.error, route, now);
+  }
+}
+
+// The same topic may be in trouble in another lane: over when it is in none, see EndTurn().
+void Incidents::SeeTopic(const Lane& lane, const std::string& topic, const Error& error, const std::string& route,
+                         int64_t now) {
+  // One that an operator has paused is not in trouble.
+  if (error.error_class != ErrorClass::kTopic || error.code == relay::kPausedCode) {
+    return;
+  }
+  Episode* episode = Find({lane.first, topic}, route, &error, now);
   episode->lane = lane;
   troubled_[lane] = true;
-  if (See(episode, status.error, kMoment, now) == Line::kTrouble &&
-      board_.MaySay(episode->trouble, *status.error, now, kSayAgain)) {
-    Topics& topics = topics_[status.id.route_id];
+  if (See(episode, &error, kMoment, now) == Line::kTrouble && board_.MaySay(episode->trouble, error, now, kSayAgain)) {
+    Topics& topics = topics_[lane.first];
     topics.route = route;
-    topics.trouble.push_back({topic, *status.error, {}});
+    topics.trouble.push_back({topic, error, {}});
   }
 }
 

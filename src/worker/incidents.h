@@ -104,6 +104,7 @@ class Incidents {
   bool End(const Episode& episode) const;
   static PastTrouble PastOf(const Episode& episode);
   static void SayTopics(Topics* topics, int64_t now);
+  void SeeTopic(const Lane& lane, const std::string& topic, const Error& error, const std::string& route, int64_t now);
   void SeeDeaths(const relay::DestinationStatus& status, const std::string& server, bool told, int64_t now);
 
   const TroubleBoard board_;

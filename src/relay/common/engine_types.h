@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/destination_view.h"
 #include "base/lane_id.h"
@@ -80,16 +81,24 @@ struct GoneLane {
   GoneReason reason = GoneReason::kReleased;
 };
 
+// Pointers as in LaneStatus.
+struct TroubledTopic {
+  const std::string* topic = nullptr;
+  const Error* error = nullptr;
+};
+
 // A lane, or a side lane as long as it is there. The view is what sessions see; the rest is for the worker. Pointers
 // are good until the next call.
 struct LaneStatus : LaneView {
-  const std::string* topic = nullptr;  // of a side lane: the (first) topic it serves
-  int32_t topics = 0;                  // how many topics have left the lane; of a side lane: how many it serves
-  int64_t retrying_count = 0;          // parked events in flight just now
-  uint64_t passed = 0;                 // events read and delivered, parked or left to a side lane, without a gap
-  uint64_t read = 0;                   // events read
-  RouteFigures* figures = nullptr;     // of its route
-  const Error* error = nullptr;        // what `trouble` is the text of; nullptr: none
+  const std::string* topic = nullptr;        // of a side lane: the (first) topic it serves
+  int32_t topics = 0;                        // how many topics have left the lane; of a side lane: how many it serves
+  int64_t retrying_count = 0;                // parked events in flight just now
+  uint64_t passed = 0;                       // events read and delivered, parked or left to a side lane, without a gap
+  uint64_t read = 0;                         // events read
+  RouteFigures* figures = nullptr;           // of its route
+  const Error* error = nullptr;              // what `trouble` is the text of; nullptr: none
+  const std::string* error_topic = nullptr;  // the topic that it is about; nullptr: none, or not known
+  std::vector<TroubledTopic> parked_topics = {};  // whose parked events are due and refused
   // All committed before this barrier was asked for is delivered or parked. Parked is not idle: a caller that waits for
   // idleness has to look into outbox_internal.parked as well.
   uint64_t barrier_done = 0;  // of a lane: its side lanes' too

@@ -339,13 +339,14 @@ bool Lane::LeaveOne(TurnContext* turn) {
     Leave(GoneReason::kLost);
   }
   if (result == CallResult::kDone && !topics_.leaving()) {
+    sender_.ForgetTopicTrouble();  // that of its side lanes from now on
     Resume(*turn);
   }
   return result != CallResult::kFailed;
 }
 
-void Lane::Left(const ForkPlan& plan, int64_t next_due) {
-  topics_.Left(plan, next_due);
+void Lane::Left(const ForkPlan& plan, int64_t next_due, const TurnContext& turn) {
+  topics_.Left(plan, next_due, turn);
   Advance();
 }
 

@@ -141,7 +141,7 @@ class Lane final : public CheckedLane {
   void LimitTo(const Snapshot* limit) { reader_.LimitTo(limit); }
   bool SaveAll(TurnContext* turn);  // false: in trouble, or the lane has gone
   void PlanLeaving(const SideTopic& topic, const TurnContext& turn, ForkPlan* plan) { topics_.Plan(topic, turn, plan); }
-  void Left(const ForkPlan& plan, int64_t next_due);
+  void Left(const ForkPlan& plan, int64_t next_due, const TurnContext& turn);
   void Retire();
   void Lose();
 

@@ -91,14 +91,15 @@ void Lane::Fill(const TurnContext& turn, int64_t wall, LaneStatus* status) const
   status->state = stopped ? LaneState::kBackingOff : now;
   const Trouble& log_trouble = lane_.log_retry.trouble();
   const Trouble& save_trouble = acker_.retry().trouble();
-  int64_t parked_try = 0;
-  const Trouble* parked = pump() == nullptr ? nullptr : pump()->trouble(turn.now, wall, &parked_try);
+  const ParkedQueue::Told parked = pump() == nullptr ? ParkedQueue::Told() : pump()->trouble(wall);
   int64_t try_at = now == LaneState::kBackingOff                         ? sender_.next_try()
                    : stopped && breaker.state() == Breaker::State::kOpen ? breaker.next_try()
                    : log_trouble.tells(wall)                             ? lane_.log_retry.next_try()
                    : save_trouble.tells(wall)                            ? acker_.retry().next_try()
                                                                          : 0;
+  status->topic = parent() == nullptr ? nullptr : &topics_.side_topic();
   status->error = nullptr;
+  status->error_topic = status->topic;
   status->error_since_unix = 0;
   const auto show = [status](const Trouble& trouble) {
     status->error = &trouble.error();
@@ -110,18 +111,25 @@ void Lane::Fill(const TurnContext& turn, int64_t wall, LaneStatus* status) const
     show(save_trouble);
   } else if (!sender_.trouble().ok()) {
     show(sender_.trouble());
+    status->error_topic = parent() == nullptr ? topics_.leaving_topic() : status->error_topic;
   } else if (stopped) {
     status->error = &breaker.reason();
     status->error_since_unix = breaker.since_unix();
-  } else if (parked != nullptr) {
-    show(*parked);
-    try_at = parked_try;
+  } else if (parked.trouble != nullptr) {
+    show(*parked.trouble);
+    status->error_topic = parked.topic;
+    try_at = parked.next_try;
+  }
+  status->parked_topics.clear();
+  if (pump() != nullptr) {
+    for (const ParkedQueue::Told& told : pump()->TopicsInTrouble()) {
+      status->parked_topics.push_back({told.topic, &told.trouble->error()});
+    }
   }
   status->next_try_unix = try_at > turn.now ? wall + (try_at - turn.now) : 0;
   status->trouble.Set(status->error);
   status->retrying_count = pump() != nullptr ? pump()->outstanding() : 0;
   status->barrier_done = sides() == nullptr ? barrier_done() : sides()->BarrierDone(barrier_done());
-  status->topic = parent() == nullptr ? nullptr : &topics_.side_topic();
   status->topics = static_cast<int32_t>(lane_.filter->topics());
 }
 

@@ -75,7 +75,7 @@ Status SideLanes::Fork(Lane* from, const std::string& topic, const Error& error,
   if (!status.ok()) {
     return status;
   }
-  from->Left(plan, next_due);
+  from->Left(plan, next_due, turn);
   if (from == lane_) {
     lane_->filter()->Leave(topic, plan.side.topic_template);
   } else {

@@ -168,8 +168,12 @@ void Topics::Plan(const SideTopic& topic, const TurnContext& turn, ForkPlan* pla
   plan->ordinals = std::move(share.ordinals);
 }
 
-void Topics::Left(const ForkPlan& plan, int64_t next_due) {
+void Topics::Left(const ForkPlan& plan, int64_t next_due, const TurnContext& turn) {
+  const SideTopic& left = plan.side.topics[0];
   for (const Parking& parking : plan.parked) {
+    if (parking.state == ParkedState::kRetrying && left.error.code != kPausedCode) {
+      lane_->parked->NoteTopic(left.topic, left.error, left.since, *turn.options);
+    }
     if (parking.order_key != 0 && parking.state != ParkedState::kScheduled) {
       lane_->parked->Hold(parking.order_key);
     }

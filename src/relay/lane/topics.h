@@ -52,6 +52,8 @@ class Topics {
   Answer OnTrouble(uint64_t ordinal, const Error& error, const EngineOptions& options);
   // Whether some are to leave as soon as nothing is in flight.
   bool leaving() const { return !leaving_.empty(); }
+  // One of them; nullptr: none.
+  const std::string* leaving_topic() const { return leaving_.empty() ? nullptr : &leaving_.begin()->first; }
   // None has left, is about to, or is paused, and it is no side lane.
   bool Rest() const {
     return parent_ == nullptr && !trial_.on() && !paused_ && leaving_.empty() && (sides_ == nullptr || sides_->empty());
@@ -60,7 +62,7 @@ class Topics {
   CallResult LeaveOne(const TurnContext& turn);
   void Plan(const SideTopic& topic, const TurnContext& turn, ForkPlan* plan);
   // The plan is written: its events are no longer this lane's.
-  void Left(const ForkPlan& plan, int64_t next_due);
+  void Left(const ForkPlan& plan, int64_t next_due, const TurnContext& turn);
 
   // Only for a lane with side lanes; call in each step.
   StepResult Step(TurnContext* turn);

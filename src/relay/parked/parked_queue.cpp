@@ -158,6 +158,8 @@ bool ParkedQueue::ClaimSome(TurnContext* turn, format::RecordFormat* format) {
   if (chunk.events.empty()) {
     if (due <= limits.now) {
       not_before_ = turn->now + turn->options->poll_micros;  // another worker's, or of a topic in trouble
+    } else {
+      topics_.OnNothingDue(limits.without);
     }
     return false;
   }
@@ -221,6 +223,7 @@ bool ParkedQueue::Settle(const TurnContext& turn) {
     return result == CallResult::kLost;
   }
   for (const Settlement& settled : outcomes) {
+    topics_.OnSettled(settled.topic, settled.outcome != ParkedOutcome::kGiveBack);
     if (settled.outcome == ParkedOutcome::kDead) {
       meter_.Parked(ParkedState::kDead);
     }
@@ -237,6 +240,7 @@ bool ParkedQueue::Settle(const TurnContext& turn) {
   }
   next_due_ = due;
   destination_->breaker().Forget(first_flow_);
+  topics_.EndClaim();
   claim_.End();
   phase_ = Phase::kIdle;
   return true;
@@ -257,16 +261,16 @@ bool ParkedQueue::GiveUp(TurnContext* turn) {
 
 // --- looking -----------------------------------------------------------------------------------------------------
 
-const Trouble* ParkedQueue::trouble(int64_t now, int64_t wall, int64_t* next_try) const {
+ParkedQueue::Told ParkedQueue::trouble(int64_t wall) const {
   if (log_retry_.trouble().tells(wall)) {
-    *next_try = log_retry_.next_try();
-    return &log_retry_.trouble();
+    return {nullptr, &log_retry_.trouble(), log_retry_.next_try()};
   }
-  if (!sender_.trouble().ok()) {
-    *next_try = sender_.next_try();
-    return &sender_.trouble();
+  const std::vector<Told> topics = topics_.Longest(without_, 1);
+  const Trouble& sent = sender_.trouble();
+  if (!sent.ok() && (topics.empty() || sent.error().code != kAborted)) {
+    return {nullptr, &sent, sender_.next_try()};
   }
-  return topics_.Worst(now, next_try);
+  return topics.empty() ? Told() : topics[0];
 }
 
 int64_t ParkedQueue::NextTime(const TurnContext& turn) const {

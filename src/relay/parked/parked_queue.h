@@ -12,6 +12,7 @@
 // a chunk of bytes) is outside of the destination's budget.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -62,9 +63,17 @@ class ParkedQueue {
   // Something was parked, or falls due: `due` in Unix microseconds.
   void NoteDue(int64_t due) { next_due_ = due < next_due_ ? due : next_due_; }
 
+  // What a fork has parked of a topic, and not tried, was parked for that error. `since`: Unix microseconds.
+  void NoteTopic(const std::string& topic, const Error& error, int64_t since, const EngineOptions& options) {
+    topics_.Note(topic, error, since, options);
+  }
+
   // --- sending ---
   // Topics that have left the lane and do not flow: none of their events is claimed.
-  void SetWithout(std::vector<std::string> topics) { without_ = std::move(topics); }
+  void SetWithout(std::vector<std::string> topics) {
+    without_ = std::move(topics);
+    std::sort(without_.begin(), without_.end());
+  }
   void Wake();  // a session or another worker may have changed parked events
   // The route's topics have new names from now on, and with them the order keys change.
   void ForgetKeys();
@@ -100,13 +109,17 @@ class ParkedQueue {
   // The deadline has passed: what has no outcome is given back. Returns false if that, too, failed.
   bool GiveUp(TurnContext* turn);
 
-  // Newest trouble to tell of: of the parked table, then of the destination, then of a topic; nullptr: none. `wall`:
-  // Unix microseconds. *next_try: when it is tried again, monotonic; may be past.
-  const Trouble* trouble(int64_t now, int64_t wall, int64_t* next_try) const;
+  // Newest trouble to tell of: of the parked table, then of the destination, then of the topic that has been in trouble
+  // for longest; without `trouble`: none. `wall`: Unix microseconds.
+  using Told = TopicBackoffs::Told;  // `topic`: nullptr where it is not of one
+  Told trouble(int64_t wall) const;
+  // The topics in trouble that have not left the lane. A few: each is told of by name.
+  std::vector<Told> TopicsInTrouble() const { return topics_.Longest(without_, kToldTopics); }
   // Something is due that could go and does not, or is being sent. `wall`: Unix microseconds.
   bool waits(int64_t wall) const { return phase_ != Phase::kIdle || next_due_ <= wall; }
 
  private:
+  static constexpr size_t kToldTopics = 32;
   enum class Phase : uint8_t { kIdle, kSending, kSettling };
   enum class Ownership : uint8_t { kOwned, kReleasing, kLost };
 
@@ -129,7 +142,7 @@ class ParkedQueue {
   CallRetry log_retry_;
   HeldKeys keys_;
   format::OnFailure on_failure_ = format::OnFailure::kSkip;
-  std::vector<std::string> without_;
+  std::vector<std::string> without_;  // sorted
 
   // When to claim. Monotonic microseconds, but for next_due_.
   int64_t next_due_ = kNever;  // Unix microseconds

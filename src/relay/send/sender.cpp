@@ -167,6 +167,12 @@ void Sender::OnProgress(bool all_done, bool over) {
   }
 }
 
+void Sender::ForgetTopicTrouble() {
+  if (trouble_.error().error_class == ErrorClass::kTopic) {
+    trouble_.Clear();
+  }
+}
+
 void Sender::Recover() {
   StartOver();
   trouble_.Clear();

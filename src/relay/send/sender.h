@@ -99,6 +99,8 @@ class Sender {
   uint32_t OnResult(const sink::Result& result, const TurnContext& turn);
   // The prefix has moved, or everything is done. `over`: else its trouble is told on while there is anything to send.
   void OnProgress(bool all_done, bool over);
+  // The topics that were in trouble are no longer this sender's.
+  void ForgetTopicTrouble();
   // There is progress: the next back-off starts over.
   void Recover();
   // The sink is up (again).
