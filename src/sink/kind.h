@@ -6,6 +6,7 @@
 // goes into that; without one the whole folder goes into outbox.so.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -53,7 +54,7 @@ struct RequiredOption {
 };
 
 // Takes one line of the server log, without its end. Must not throw.
-using WriteLine = void (*)(std::string_view line);
+using WriteLine = std::function<void(std::string_view line)>;
 
 struct SinkKind {
   // --- what it is called ---

@@ -6,6 +6,7 @@
 #include "admin/lookup/used_mapping.h"
 #include "log/loss/pg_server_runs.h"
 #include "pg/library_directory.h"
+#include "pg/log_line.h"
 #include "pg/transaction.h"
 #include "sink/options.h"
 #include "sink/process_sink.h"
@@ -148,11 +149,14 @@ DestinationConfig Check(const std::string& name, const RawServer& raw) {
 }
 
 // Writes a line for a sink that runs inside the worker: must not throw.
-void WriteLogLine(std::string_view line) {
+void WriteLogLine(std::string_view line, const char* destination) {
   try {
     int size = static_cast<int>(line.size());
     const char* text = line.data();
-    pg::Guard([size, text] { ereport(LOG, (errmsg_internal("outbox event: %.*s", size, text), errhidestmt(true))); });
+    pg::Guard([size, text, destination] {
+      ereport(LOG, (errmsg_internal("outbox event: %.*s", size, text), errhidestmt(true),
+                    pg::LogEvent("event", {{"destination", destination}})));
+    });
   } catch (const pg::PgError& error) {
     pg::DropError(error);
   } catch (...) {
@@ -221,7 +225,8 @@ std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const Sink
     return std::make_unique<UnusableSink>(config.problem);
   }
   if (config.kind->make != nullptr) {
-    return config.kind->make(config.options, &WriteLogLine);
+    return config.kind->make(config.options,
+                             [name = config.name](std::string_view line) { WriteLogLine(line, name.c_str()); });
   }
   sink::SinkConfig sink_config;
   sink_config.name = config.name;

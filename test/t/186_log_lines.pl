@@ -22,6 +22,12 @@ my @ids = (emit('one'));
 ok(wait_idle($node), 'delivered');
 said(qr/event=no_figures_slot setting=outbox\.max_series/, 'no place for figures');
 
+# --- the log as a destination, whose lines are events ---
+sql(q(CREATE SERVER log FOREIGN DATA WRAPPER outbox_log; SELECT outbox.create_route('logged', server => 'log', topic => 'logged', aggregate_types => '{logged}')));
+sql(q(SELECT outbox.emit('logged', 'anybody', 'one', '{}')));
+said(qr/LOG:  outbox event: logged key=anybody .*\n.*CONTEXT:  outbox: process=relay database=\w+ event=event destination=log$/m, 'an event, and whose it is');
+sql(q(SELECT outbox.drop_route('logged'); DROP SERVER log));
+
 # --- a topic, and the destination ---
 $redis->command('SET', 'bad', 'no stream');
 push @ids, emit('bad');

@@ -18,7 +18,7 @@ std::span<const OptionRule> OptionRules() {
 }
 
 std::unique_ptr<Sink> Make(const Options& options, WriteLine write_line) {
-  return std::make_unique<LogSink>(options, write_line);
+  return std::make_unique<LogSink>(options, std::move(write_line));
 }
 
 }  // namespace

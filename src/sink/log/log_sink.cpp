@@ -64,7 +64,8 @@ void FormatRecordLine(const Record& record, size_t body_limit, std::string* line
 }
 
 LogSink::LogSink(const Options& options, WriteLine write_line)
-    : body_limit_(static_cast<size_t>(IntegerOption(options, "body_limit", kBodyLimit))), write_line_(write_line) {}
+    : body_limit_(static_cast<size_t>(IntegerOption(options, "body_limit", kBodyLimit))),
+      write_line_(std::move(write_line)) {}
 
 void LogSink::Submit(Batch batch) {
   if (!gate_.Admits(batch.flow, batch.epoch)) {
