@@ -84,7 +84,7 @@ cmp_ok($slowest, '<', 3, sprintf('no emit waited: the slowest took %.0f ms', $sl
 
 # What is shown.
 my $shown = sql($last, "SELECT wanted, running <= 4, state, detail FROM outbox.process WHERE process = 'all'");
-is($shown, ($databases * 2) . "|t|in turn|max_worker_processes = 8, less outbox.reserved_processes = 3, leaves room for 4 of " . ($databases * 2)
+is($shown, ($databases * 2) . "|t|in turn|max_worker_processes = 8, less one for the launcher and outbox.reserved_processes = 3, leaves room for 4 of " . ($databases * 2)
 	  . " processes that are wanted. Set max_worker_processes = $needed and restart the server.", 'outbox.process says what to do');
 is(sql($last, "SELECT count(DISTINCT database), count(*) FROM outbox.process WHERE database IS NOT NULL"),
 	"$databases|" . $databases * 2, 'and shows every database');
@@ -95,7 +95,7 @@ unlike(sql($last, 'SELECT string_agg(status || "check", \' \') FROM outbox.docto
 # A reserve that no server has room for: the number to set is one that a server starts with.
 sub reserve { my ($number) = @_; sql('postgres', $_) for "ALTER SYSTEM SET outbox.reserved_processes = $number", 'SELECT pg_reload_conf()'; return wait_for_value($node, 'SHOW outbox.reserved_processes', $number) }
 ok(reserve(262_143), 'as many processes are left to others as can be said');
-is(sql($last, "SELECT detail FROM outbox.process WHERE process = 'all'"), 'max_worker_processes = 8, less outbox.reserved_processes = 262143, leaves room for 2 of '
+is(sql($last, "SELECT detail FROM outbox.process WHERE process = 'all'"), 'max_worker_processes = 8, less one for the launcher and outbox.reserved_processes = 262143, leaves room for 2 of '
 	  . ($databases * 2) . ' processes that are wanted. No server has room for outbox.reserved_processes = 262143: set it to 3, and max_worker_processes = '
 	  . $needed . ', and restart the server.', 'outbox.process says what a server can have');
 like(sql($last, 'SELECT string_agg(hint, E\'\n\') FROM outbox.doctor()'), qr/set it to 3, and max_worker_processes = $needed,/, 'and doctor()');

@@ -25,8 +25,8 @@ std::string FewSlotsText(const Processes& processes) {
   const std::string places = std::to_string(processes.places);
   const std::string wanted = std::to_string(processes.wanted);
   return "max_worker_processes = " + std::to_string(max_worker_processes) +
-         ", less outbox.reserved_processes = " + std::to_string(pg::settings.reserved_processes) +
-         ", leaves room for " +
+         ", less one for the launcher and outbox.reserved_processes = " +
+         std::to_string(pg::settings.reserved_processes) + ", leaves room for " +
          (processes.enough() ? places + " processes, and " + wanted + " are wanted."
                              : places + " of " + wanted + " processes that are wanted.");
 }
