@@ -34,9 +34,11 @@ expect "no event of it in $BROKER_NAME: still one" "$(count_events)" 1
 heading "3. The broker is down: orders go on, events wait"
 echo "test/brokers/$BROKER.sh kill $DIR/$BROKER" | typed '$'
 broker kill "$DIR/$BROKER"
-sql "INSERT INTO orders (customer, total) SELECT 'Grace', i FROM generate_series(1, 200) i;
+sql "BEGIN;
+INSERT INTO orders (customer, total) SELECT 'Grace', i FROM generate_series(1, 200) i;
 SELECT count(outbox.emit('order', 2000 + key, 'step.' || step, jsonb_build_object('step', step)))
-FROM generate_series(1, 10) step, generate_series(1, 20) key;"
+FROM generate_series(1, 10) step, generate_series(1, 20) key;
+COMMIT;"
 for _ in $(seq 100); do
   [ "$(value "SELECT bool_or(error_class IS NOT NULL AND pending >= 200) FROM outbox.lag")" = t ] && break
   sleep 0.1
@@ -54,11 +56,14 @@ expect "all 201 events are there, none twice" "$(count_events)" 201
 expect "each order's ten steps arrived in the order they were emitted" "$(cksum <<<"$arrived")" "$(cksum <<<"$wanted")"
 show_newest 1
 
+TRY_EMIT="BEGIN; UPDATE orders SET total = 0 WHERE id = 7; SELECT outbox.emit('order', 7, 'order.paid', '{\"by\": \"card\"}'); COMMIT;"
+[ "$(psql_quiet -c "$TRY_EMIT" 2>&1 | grep -c WARNING)" = 0 ] || failed "the line that shows how to emit: it warns"
+
 heading "All of it worked. Now you"
 cat <<EOF
   connect:       psql -h 127.0.0.1 -p $PORT -U postgres demo
   watch events:  $TRY_CONSUMER
-  emit one:      SELECT outbox.emit('order', 7, 'order.paid', '{"by": "card"}');
+  emit one:      $TRY_EMIT
   look:          SELECT * FROM outbox.lag;   SELECT * FROM outbox.worker;
   a trigger:     CREATE TRIGGER "00_events" AFTER INSERT OR UPDATE OR DELETE ON orders
                    FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('order', 'id');

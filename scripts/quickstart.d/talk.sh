@@ -17,6 +17,7 @@ sql() {
   local answer
   answer=$(psql_quiet -P footer=off -f - <<<"$1" 2>&1) || { printf '%s\n' "$answer"; failed "the statement above"; }
   printf '%s\n' "$answer" | came_back
+  ! grep -q WARNING <<<"$answer" || failed "the statement above: it warns"
 }
 
 # value QUERY: its single value, unseen.
