@@ -267,7 +267,7 @@ ParkedQueue::Told ParkedQueue::trouble(int64_t wall) const {
   }
   const std::vector<Told> topics = topics_.Longest(without_, 1);
   const Trouble& sent = sender_.trouble();
-  if (!sent.ok() && (topics.empty() || sent.error().code != kAborted)) {
+  if (!sent.ok() && (topics.empty() || !IsAborted(sent.error()))) {
     return {nullptr, &sent, sender_.next_try()};
   }
   return topics.empty() ? Told() : topics[0];

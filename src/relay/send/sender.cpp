@@ -11,6 +11,14 @@ Error KilledError() {
           "kernel, for memory"};
 }
 
+Error AbortedError() {
+  return {ErrorClass::kDestination, "ABORTED", "records are aborted again and again"};
+}
+
+bool IsAborted(const Error& error) {
+  return error.code == AbortedError().code;
+}
+
 Sender::Sender(uint32_t flow, SendSource* source, Destination* destination, SinkUse at, PoisonSearch::Way way,
                const EngineOptions& options, Meter* meter)
     : flow_(flow),
@@ -288,15 +296,12 @@ void Sender::SettleAborted(const TurnContext& turn) {
   const bool down = health != nullptr && !health->up;
   trouble_at_ = source_->prefix();
   if (aborts_++ > 0 || cut_ == Cut::kClosed || breaker.probing(flow_) || (down && at_ == SinkUse::kSecond)) {
-    Trip(down                ? health->error
-         : !breaker.closed() ? Error(breaker.reason())
-                             : Error{ErrorClass::kDestination, kAborted, "records are aborted again and again"},
-         turn);
+    Trip(down ? health->error : !breaker.closed() ? Error(breaker.reason()) : AbortedError(), turn);
   }
 }
 
 void Sender::NoteUnlessKnown(const Error& error, const TurnContext& turn) {
-  if (error.code != kAborted || trouble_.ok()) {
+  if (trouble_.ok() || !IsAborted(error)) {
     trouble_.Note(error, turn.clock->WallMicros());
   }
 }

@@ -201,8 +201,9 @@ class Sender {
   Watchdog watchdog_;
 };
 
-// Code of the trouble of records that are aborted again and again, for the sake of others: it does not say of which.
-inline constexpr const char* kAborted = "ABORTED";
+// What is said of records that are aborted again and again, for the sake of others: it does not say of which.
+Error AbortedError();
+bool IsAborted(const Error& error);
 
 // Why an event waits that was found where the sink's process had been killed from outside.
 Error KilledError();
