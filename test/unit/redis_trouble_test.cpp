@@ -256,7 +256,9 @@ TEST_F(RedisSinkTest, RecordsInARowAtWhichTheServerHangsUpAreRefused) {
       ASSERT_EQ(SubmitUntilRefused(driver_.get(), records, flow++), 0u) << key << right;
       const int64_t before = Connections();
       ASSERT_EQ(SubmitUntilRefused(driver_.get(), records, flow++), 0u) << key << right;
-      EXPECT_LE(Connections() - before, 1) << "once more is enough";
+      if (right[0] == '+') {  // where it sends singles it connects every ten seconds, to see whether it still has to
+        EXPECT_LE(Connections() - before, 1) << "once more is enough";
+      }
       records.erase(records.begin());
     }
     driver_->Submit(7, 99, records);
