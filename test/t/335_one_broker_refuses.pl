@@ -1,5 +1,6 @@
 # One broker of two does not let the user in, as after a change of passwords that reached only the other. Topics that it leads
-# wait, each by itself, and it is said why; those of the other broker flow, and the destination is never down.
+# wait, each by itself, and it is said why; those of the other broker flow, and the destination is never down. A topic of which it leads
+# one partition of two is in trouble as long as that takes nothing, also when the events of that partition are parked.
 use strict;
 use warnings;
 
@@ -87,6 +88,27 @@ unlike($found, qr/Create the topic|replicas/, 'not by what would not help');
 is($cluster->count($topic{'lets in'}), $sent, 'the topic of the other broker has all events');
 unlike(slurp_file($node->logfile), qr{destination "events" is}, 'the destination was never down');
 is(sql(q{SELECT state FROM outbox.destination}), 'closed', 'nor is it');
+# A topic of both brokers.
+$cluster->create_topic('half', 2);
+my $emit = q{SELECT outbox.emit_text('half', 'k' || i, 'x', 'x') FROM generate_series(1, 16) i};
+sql($emit);
+ok(wait_until(sub { slurp_file($node->logfile) =~ /WARNING:  outbox: topic "half" of route "events" is in trouble/ }, 120), 'a topic of which a part takes nothing is in trouble');
+ok(wait_until(sub
+{
+	sql($emit);
+	return sql(q{SELECT NOT EXISTS (SELECT FROM outbox.lag WHERE side IS NOT NULL AND topic = 'half')
+		AND EXISTS (SELECT FROM outbox.lag WHERE side IS NULL AND error_code IN ('STALLED', 'BROKER_REFUSES') AND parked > 0)}) eq 't';
+}, 180), 'its side lane comes back, and events of that part are parked');
+foreach (1 .. 12)    # so long that an end would be told, which is after five seconds
+{
+	sleep 1;
+	sql($emit);
+}
+my $log = slurp_file($node->logfile);
+unlike($log, qr/topic "half" of route "events" works again/, 'nobody says that it works');
+unlike($log, qr/WARNING:  outbox: route "events" is in trouble/, 'nor that the route is in trouble');
+cmp_ok($cluster->count('half'), '>', 0, 'the other part has its events');
+
 # The other one is away: it is found by the address that the cluster gives for it.
 $cluster->{nodes}[1]->kill9;
 $begin = time;
