@@ -66,7 +66,7 @@ CREATE FUNCTION of_keys(change text) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE t regclass;
 BEGIN
   FOR t IN SELECT inhrelid FROM pg_inherits WHERE inhparent = 'outbox_internal.emit_key'::regclass UNION ALL SELECT 'outbox_internal.emit_key_spare'::regclass LOOP
-    EXECUTE format('ALTER TABLE %s %s', t, change);
+    EXECUTE format('ALTER TABLE %s %s', t, replace(change, 'extra', 'extra_' || t::oid));  -- an index has a name of its own
   END LOOP;
 END $$;
 CREATE FUNCTION keys_refused(change text) RETURNS TABLE (message text, detail text, hint text) LANGUAGE plpgsql AS $$
@@ -78,6 +78,7 @@ BEGIN
   EXCEPTION WHEN object_not_in_prerequisite_state THEN
     GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
     message := regexp_replace(message, 'emit_key_\w+', 'emit_key_...');
+    detail := regexp_replace(detail, 'extra_\d+', 'extra');
   END;
   RETURN NEXT;
 END $$;

@@ -29,7 +29,7 @@ foreach my $id (@late)
 }
 ok(wait_for_value($node, q{SELECT count(*) FROM outbox.doctor() WHERE "check" = 'overdue' AND status = 'warning' AND detail ~ '^2 parked events are due.*topic "bad" of route "redis": WRONGTYPE'}, '1', 30),
 	'doctor() finds them');
-ok(wait_until(sub { slurp_file($node->logfile) =~ /WARNING:  outbox: route "redis" is in trouble: .*WRONGTYPE/ }, 30), 'and the log has a line');
+ok(wait_until(sub { slurp_file($node->logfile) =~ /WARNING:  outbox: topic "bad" of route "redis" is in trouble: .*WRONGTYPE/ }, 30), 'and the log has a line');
 my (undef, $idle, $notice) = $node->psql('postgres', q{SELECT outbox.wait_until_idle('0')});
 is($idle, 'f', 'the outbox is not idle');
 like($notice, qr/NOTICE:  the outbox is not idle within the timeout\nDETAIL:  .*2 events due and not gone/, 'and says what is left');
