@@ -6,6 +6,7 @@ extern "C" {
 #include "access/tupdesc.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 }
@@ -124,6 +125,13 @@ int PinText(Oid type) {
   return pg::Pin((follows & kSearchPath) != 0 ? all
                  : (follows & kCurrency) != 0 ? all.first(kWithCurrency)
                                               : all.first(kUsual));
+}
+
+text* OutputText(Oid type, Datum value) {
+  Oid output = InvalidOid;
+  bool varlena = false;
+  getTypeOutputInfo(type, &output, &varlena);
+  return cstring_to_text(OidOutputFunctionCall(output, value));
 }
 
 bool HoldsMoney(TupleDesc desc) {

@@ -16,6 +16,9 @@ inline void UnpinText(int level) {
   }
 }
 
+// What the type's output function says, as it is pinned.
+text* OutputText(Oid type, Datum value);
+
 // Whether a column holds amounts of money, in whatever it is made of: their text follows lc_monetary.
 bool HoldsMoney(TupleDesc desc);
 

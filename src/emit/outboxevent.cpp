@@ -69,7 +69,7 @@ int RequireColumn(const Row& row, const char* name) {
 }
 
 // Of a type that is no domain. Times are as JSON has them.
-text* OutputText(Oid type, Datum value) {
+text* NamedText(Oid type, Datum value) {
   switch (type) {
     case TEXTOID:
     case VARCHAROID:
@@ -85,18 +85,14 @@ text* OutputText(Oid type, Datum value) {
       return cstring_to_text(buffer);
     }
     default:
-      break;
+      return OutputText(type, value);
   }
-  Oid output = InvalidOid;
-  bool varlena = false;
-  getTypeOutputInfo(type, &output, &varlena);
-  return cstring_to_text(OidOutputFunctionCall(output, value));
 }
 
 // The same in every session.
 text* ValueText(Oid type, Datum value) {
   const int level = PinText(type);
-  text* said = OutputText(getBaseType(type), value);
+  text* said = NamedText(getBaseType(type), value);
   UnpinText(level);
   return said;
 }

@@ -116,12 +116,8 @@ text* CastToText(Oid type, Datum value) {
     case INETOID:
       return DatumGetTextPP(DirectFunctionCall1(network_show, value));
     default:
-      break;
+      return OutputText(type, value);
   }
-  Oid output = InvalidOid;
-  bool varlena = false;
-  getTypeOutputInfo(type, &output, &varlena);
-  return cstring_to_text(OidOutputFunctionCall(output, value));
 }
 
 text* KeyOf(const TriggerData* trigger, HeapTuple row, int column) {
