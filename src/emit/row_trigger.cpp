@@ -24,7 +24,6 @@ extern "C" {
 #include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
-#include "utils/pg_locale.h"
 #if PG_VERSION_NUM >= 180000
 #include "rewrite/rewriteHandler.h"
 #endif
@@ -147,7 +146,9 @@ constexpr pg::PinnedSetting kValueSettings[] = {{"DateStyle", "ISO"},
 constexpr size_t kWithoutMoney = 5;
 
 bool IsPlainCurrency() {
-  return strcmp(locale_monetary, "C") == 0 || strcmp(locale_monetary, "POSIX") == 0;
+  // (The variable's header wants ICU's, which a server's headers may be without.)
+  const char* locale = GetConfigOption("lc_monetary", false, false);
+  return strcmp(locale, "C") == 0 || strcmp(locale, "POSIX") == 0;
 }
 
 // `columns`: of the row, and maybe others.
