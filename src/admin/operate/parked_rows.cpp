@@ -295,15 +295,11 @@ std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys) {
       {LiveIncarnations(), arrays[0], arrays[1], arrays[2], arrays[3]}, Plan::kByKey));
 }
 
-bool HoldRoutes(std::vector<std::string> route_ids) {
-  bool changing = false;
-  for (const Row& row : RunSql(Access::kWrite,
-                               "SELECT lanes_wanted IS NOT NULL FROM outbox.route WHERE id = ANY ($1::bigint[]) "
-                               "ORDER BY id FOR SHARE",
-                               {RouteArray(std::move(route_ids))})) {
-    changing = changing || row[0] == "t";
-  }
-  return changing;
+bool HoldRoute(const std::string& route_id) {
+  const std::vector<Row> rows =
+      RunSql(Access::kWrite, "SELECT lanes_wanted IS NOT NULL FROM outbox.route WHERE id = $1::bigint FOR SHARE",
+             {Cell(route_id)});
+  return !rows.empty() && rows[0][0] == "t";
 }
 
 const format::RouteSpec* Resolver::Spec(const std::string& route) {

@@ -1,4 +1,5 @@
 // outbox.redrive() and outbox.discard_dead_letters(): dead letters by filter, in batches [P].
+#include <algorithm>
 #include <cstdlib>
 
 #include "admin/common/batches.h"
@@ -115,13 +116,19 @@ struct Work {
   Cell reason = std::nullopt;
 };
 
-std::vector<std::string> RoutesOf(const std::vector<ParkedKey>& keys) {
-  std::vector<std::string> ids;
-  ids.reserve(keys.size());
-  for (const ParkedKey& key : keys) {
-    ids.push_back(key.route_id);
+// A batch is of one route: it waits for that with nothing in hand. Whoever changes several routes in one transaction takes
+// them in an order of his own, and would come to a deadlock with a batch that holds one of them and waits for another.
+void OrderByRoute(std::vector<ParkedKey>* page) {
+  std::stable_sort(page->begin(), page->end(),
+                   [](const ParkedKey& a, const ParkedKey& b) { return a.route_id < b.route_id; });
+}
+
+size_t BatchEnd(const std::vector<ParkedKey>& page, size_t begin, size_t most) {
+  size_t end = begin + 1;
+  while (end < page.size() && end - begin < most && page[end].route_id == page[begin].route_id) {
+    end++;
   }
-  return ids;
+  return end;
 }
 
 // Calls `apply` with batches of locked dead letters, and commits each.
@@ -141,10 +148,12 @@ int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& wor
   int64 seen = 0;
   ParkedKey last = {"0", "-200000000000000", "00000000-0000-0000-0000-000000000000", "-1"};
   for (std::vector<ParkedKey> page = NextPage(selection, last); !page.empty(); page = NextPage(selection, last)) {
-    for (size_t at = 0; at < page.size(); at += static_cast<size_t>(work.batch)) {
-      size_t end = std::min(page.size(), at + static_cast<size_t>(work.batch));
+    last = page.back();
+    OrderByRoute(&page);
+    for (size_t at = 0, end = 0; at < page.size(); at = end) {
+      end = BatchEnd(page, at, static_cast<size_t>(work.batch));
       std::vector<ParkedKey> batch(page.begin() + static_cast<long>(at), page.begin() + static_cast<long>(end));
-      const bool changing = work.resolves && HoldRoutes(RoutesOf(batch));
+      const bool changing = work.resolves && HoldRoute(batch.front().route_id);
       std::vector<ParkedRow> rows = LockDead(batch);
       if (!rows.empty()) {
         outbox::pg::NoteParkedChange();
@@ -161,7 +170,6 @@ int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& wor
         batches->Throttle(done, work.per_second);
       }
     }
-    last = page.back();
   }
   WriteAudit(work.action, selection.route, Cell(),
              JsonObject().AddRaw("filter", selection.text).Add("done", done).Add("step", Cell("end")), work.reason);

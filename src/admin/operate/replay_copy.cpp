@@ -98,7 +98,7 @@ bool CopyBatch(Replay* replay, size_t begin, size_t end, int64 due_base, bool* c
     return false;
   }
   std::vector<Row> route = RunSql(Access::kWrite, kRouteVersion, {Cell(plan.to)});
-  *changing = !route.empty() && HoldRoutes({route[0][1].value()});
+  *changing = !route.empty() && HoldRoute(route[0][1].value());
   route = RunSql(Access::kWrite, kRouteVersion, {Cell(plan.to)});
   if (route.empty()) {
     throw RouteIsGone(*replay);
