@@ -7,6 +7,7 @@ extern "C" {
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 }
@@ -127,11 +128,24 @@ int PinText(Oid type) {
                                               : all.first(kUsual));
 }
 
-text* OutputText(Oid type, Datum value) {
-  Oid output = InvalidOid;
-  bool varlena = false;
-  getTypeOutputInfo(type, &output, &varlena);
-  return cstring_to_text(OidOutputFunctionCall(output, value));
+text* CastToText(Oid type, Datum value) {
+  switch (type) {
+    case TEXTOID:
+    case VARCHAROID:
+      return DatumGetTextPP(value);
+    case BPCHAROID:
+      return DatumGetTextPP(DirectFunctionCall1(rtrim1, value));
+    case BOOLOID:
+      return DatumGetTextPP(DirectFunctionCall1(booltext, value));
+    case INETOID:
+      return DatumGetTextPP(DirectFunctionCall1(network_show, value));
+    default: {
+      Oid output = InvalidOid;
+      bool varlena = false;
+      getTypeOutputInfo(type, &output, &varlena);
+      return cstring_to_text(OidOutputFunctionCall(output, value));
+    }
+  }
 }
 
 bool HoldsMoney(TupleDesc desc) {

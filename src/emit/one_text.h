@@ -16,8 +16,9 @@ inline void UnpinText(int level) {
   }
 }
 
-// What the type's output function says, as it is pinned.
-text* OutputText(Oid type, Datum value);
+// As a cast to text has it, so that emit(..., id::text) has the same key: of some types it is not what their output
+// function says. Of a type that is no domain, and as it is pinned.
+text* CastToText(Oid type, Datum value);
 
 // Whether a column holds amounts of money, in whatever it is made of: their text follows lc_monetary.
 bool HoldsMoney(TupleDesc desc);

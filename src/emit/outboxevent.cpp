@@ -68,15 +68,9 @@ int RequireColumn(const Row& row, const char* name) {
   return column;
 }
 
-// Of a type that is no domain. Times are as JSON has them.
+// Of a type that is no domain. Times are as JSON has them, all else as a cast has it.
 text* NamedText(Oid type, Datum value) {
   switch (type) {
-    case TEXTOID:
-    case VARCHAROID:
-    case BPCHAROID:
-      return DatumGetTextPP(value);
-    case BOOLOID:
-      return cstring_to_text(DatumGetBool(value) ? "true" : "false");
     case DATEOID:
     case TIMESTAMPOID:
     case TIMESTAMPTZOID: {
@@ -85,7 +79,7 @@ text* NamedText(Oid type, Datum value) {
       return cstring_to_text(buffer);
     }
     default:
-      return OutputText(type, value);
+      return CastToText(type, value);
   }
 }
 

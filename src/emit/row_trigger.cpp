@@ -21,7 +21,6 @@ extern "C" {
 #include "utils/builtins.h"
 #include "utils/bytea.h"
 #include "utils/float.h"
-#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #if PG_VERSION_NUM >= 180000
@@ -103,20 +102,6 @@ HeapTuple WithVirtualColumns(Relation table, HeapTuple row) {
 #else
   return row;
 #endif
-}
-
-// As a cast to text has it, so that emit(..., id::text) has the same key: of these types it is not the output.
-text* CastToText(Oid type, Datum value) {
-  switch (type) {
-    case BPCHAROID:
-      return DatumGetTextPP(DirectFunctionCall1(rtrim1, value));
-    case BOOLOID:
-      return DatumGetTextPP(DirectFunctionCall1(booltext, value));
-    case INETOID:
-      return DatumGetTextPP(DirectFunctionCall1(network_show, value));
-    default:
-      return OutputText(type, value);
-  }
 }
 
 text* KeyOf(const TriggerData* trigger, HeapTuple row, int column) {
