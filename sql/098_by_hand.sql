@@ -115,6 +115,21 @@ DELETE FROM outbox.pause WHERE aggregate_type IS NOT NULL;
 TRUNCATE outbox.pause;
 SELECT * FROM told;
 ROLLBACK;
+-- A statement in another one, two in one, one that ends early: each is told as a whole.
+BEGIN;
+CREATE FUNCTION touch() RETURNS int LANGUAGE sql AS 'UPDATE outbox_internal.lane SET window_from = window_from RETURNING 1';
+CREATE FUNCTION fails() RETURNS int LANGUAGE plpgsql AS $$ BEGIN
+  UPDATE outbox_internal.foreign_event SET payload = (1 / 0)::text::bytea;
+  RETURN 1;
+EXCEPTION WHEN division_by_zero THEN RETURN 0;
+END $$;
+UPDATE outbox_internal.parked SET payload = '4' RETURNING touch(), fails();
+WITH lane AS (UPDATE outbox_internal.lane SET window_from = window_from RETURNING 1)
+UPDATE outbox_internal.parked SET payload = '5' WHERE EXISTS (SELECT FROM lane);
+WITH foreign_event AS (DELETE FROM outbox_internal.foreign_event RETURNING 1)
+DELETE FROM outbox_internal.parked WHERE EXISTS (SELECT FROM foreign_event) AND state <> 'dead';
+SELECT * FROM told;
+ROLLBACK;
 RESET outbox.allow_loss;
 -- The functions for it.
 BEGIN;

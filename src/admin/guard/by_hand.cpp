@@ -97,26 +97,20 @@ const char* Verb(const TriggerData* trigger) {
 
 // A statement that outbox.allow_loss lets do something, from its BEFORE trigger to its AFTER trigger.
 struct Doing {
-  Oid table;  // that it names
   int64 rows;
   int64 waiting;  // of these, events that are neither delivered nor dead
 };
 StatementNotes<Doing> doing;
 
-// Plain; nullptr: no such statement is under way, as where one names a partition, which has no triggers of statements.
-Doing* Current(Oid table) {
-  Doing* here = doing.Current();
-  return here != nullptr && OidIsValid(table) && here->table == table ? here : nullptr;
-}
-
 void CountRow(const TriggerData* trigger, const std::string& command) {
   const bool counted = Guard([trigger] {
-    Doing* here = Current(NamedTable(trigger));
+    const Oid table = NamedTable(trigger);
+    Doing* here = doing.Current(table);
     if (here == nullptr) {
-      return false;
+      return false;  // it names a partition, which has no triggers of statements
     }
     TupleDesc columns = RelationGetDescr(trigger->tg_relation);
-    const int state = here->table == RelationGetRelid(trigger->tg_relation) ? SPI_fnumber(columns, "state") : 0;
+    const int state = table == RelationGetRelid(trigger->tg_relation) ? SPI_fnumber(columns, "state") : 0;
     const char* text = state > 0 ? SPI_getvalue(trigger->tg_trigtuple, columns, state) : nullptr;
     here->rows++;
     here->waiting += text != nullptr && strcmp(text, "dead") != 0;
@@ -128,11 +122,7 @@ void CountRow(const TriggerData* trigger, const std::string& command) {
 }
 
 void Tell(const TriggerData* trigger, const std::string& command) {
-  const Doing done = Guard([trigger] {
-    const bool ours = Current(NamedTable(trigger)) != nullptr;
-    const Doing taken = doing.Take();
-    return ours ? taken : Doing{};
-  });
+  const Doing done = Guard([trigger] { return doing.Take(NamedTable(trigger)); });
   if (done.rows == 0) {
     return;
   }
@@ -170,7 +160,7 @@ void Judge(TriggerData* trigger, const Rule& rule) {
     NoteLoss(command, "");
     pg::NoteConfigChange();  // lanes that were paused go on
   } else {
-    Guard([trigger] { doing.Begin({NamedTable(trigger), 0, 0}); });
+    Guard([trigger] { (void)doing.Begin(NamedTable(trigger)); });
   }
 }
 

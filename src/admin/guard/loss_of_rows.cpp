@@ -46,7 +46,7 @@ struct Going {
 StatementNotes<Going> going;
 
 void NoteGoing(const TriggerData* trigger, bool parked) {
-  Going* here = Guard([] { return going.Begun(); });
+  Going* here = Guard([trigger] { return going.Begun(RelationGetRelid(trigger->tg_relation)); });
   here->rows++;
   if (!parked) {
     return;
@@ -108,13 +108,13 @@ void RefuseLanes(const std::string& command) {
 // Lanes without undelivered events that a statement deletes.
 StatementNotes<int64> quiet;
 
-void NoteQuietLane() {
-  ++*Guard([] { return quiet.Begun(); });
+void NoteQuietLane(const TriggerData* trigger) {
+  ++*Guard([trigger] { return quiet.Begun(RelationGetRelid(trigger->tg_relation)); });
 }
 
 // When the statement has deleted all of its lanes.
-void JudgeQuietLanes() {
-  const int64 rows = Guard([] { return quiet.Take(); });
+void JudgeQuietLanes(const TriggerData* trigger) {
+  const int64 rows = Guard([trigger] { return quiet.Take(RelationGetRelid(trigger->tg_relation)); });
   if (rows > 0) {
     RefuseLanes("delete from");
     NoteLoss("delete from outbox_internal.lane", "", rows);
@@ -149,7 +149,7 @@ void JudgeRow(const TriggerData* trigger, const std::string& name) {
   if (loss.any) {
     NoteWarned(what);
   } else if (name == "outbox_internal.lane") {
-    NoteQuietLane();  // another of the statement may have events waiting, which is to be said first
+    NoteQuietLane(trigger);  // another of the statement may have events waiting, which is to be said first
   }
 }
 
@@ -215,7 +215,8 @@ void JudgeGone(TriggerData* trigger, const std::string& name, bool log) {
     if (rows > 0 && pg::settings.allow_loss) {
       loss = FindLoss({.gone = trigger});
     }
-  } else if (const Going gone = Guard([] { return going.Take(); }); gone.rows > 0) {
+  } else if (const Going gone = Guard([trigger] { return going.Take(RelationGetRelid(trigger->tg_relation)); });
+             gone.rows > 0) {
     rows = gone.rows;
     loss.any = true;
     loss.text = TellGoing(gone);
@@ -256,7 +257,7 @@ OUTBOX_FUNCTION(outbox_refuse_loss) {
   if (row) {
     JudgeRow(trigger, name);
   } else if (TRIGGER_FIRED_AFTER(trigger->tg_event) && name == "outbox_internal.lane") {
-    JudgeQuietLanes();
+    JudgeQuietLanes(trigger);
   } else if (TRIGGER_FIRED_AFTER(trigger->tg_event)) {
     JudgeGone(trigger, name, log || day);
   } else if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
