@@ -33,6 +33,20 @@ DROP TABLE public.regress_first;
 -- what others made is theirs; what is not there is not asked about
 CREATE INDEX regress_by_type ON outbox_internal.parked (aggregate_type);
 DROP INDEX outbox_internal.regress_by_type;
+-- nor what goes by a name that one of ours would have on another table
+BEGIN;
+CREATE INDEX ON outbox_internal.log (created_at);
+DROP INDEX outbox_internal.log_created_at_idx;
+DO $$ BEGIN
+  EXECUTE 'CREATE INDEX ON ' || pg_temp.today('log') || ' (created_at)';
+  EXECUTE 'ALTER INDEX ' || pg_temp.today('log') || '_created_at_idx RENAME TO regress_mine';
+  EXECUTE 'CREATE INDEX ON ' || pg_temp.today('log') || ' (created_at)';
+  EXECUTE 'DROP INDEX ' || pg_temp.today('log') || '_created_at_idx';
+END $$;
+-- but one of a table that has days takes ours of them for its own, and they would go with it
+CREATE INDEX regress_all ON outbox_internal.log (xid);
+SELECT regexp_replace(pg_temp.said('DROP INDEX outbox_internal.regress_all'), '_[0-9]{8}', '_YYYYMMDD') AS dropped;
+ROLLBACK;
 DROP INDEX IF EXISTS outbox_internal.regress_none, regress_nowhere.none;
 DROP TABLE IF EXISTS outbox_internal.progress_20000101, regress_nowhere.none;
 

@@ -19,6 +19,7 @@ extern "C" {
 #include "catalog/namespace.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "nodes/parsenodes.h"
 #include "storage/lmgr.h"
 }
@@ -149,12 +150,37 @@ void CheckForm(Oid table, const AlterTableCmd* command) {
 
 // --- DROP TABLE of a day, DROP INDEX ---
 
-// Those that the extension makes are called by their table's name, with one of these behind it. (Others' indexes are
-// theirs.)
-constexpr const char* kIndexes[] = {
-    "_xid",       "_at",      "_id",       "_acknowledged", "_digest",     "_created_at_idx",
-    "_one_idx",   "_due_idx", "_key_idx",  "_id_idx",       "_shared_idx", "_dead_idx",
-    "_count_idx", "_at_idx",  "_what_idx", "_replay_idx",   "_event_idx"};
+// Those that the extension makes are called so: of day tables and spare tables by the table's name with one of these
+// behind it, of others in full. (Others' indexes are theirs.)
+constexpr const char* kDayIndexes[] = {"_xid", "_at", "_id", "_acknowledged", "_digest"};
+constexpr const char* kIndexes[] = {"foreign_event_created_at_idx",
+                                    "identity_one_idx",
+                                    "adoption_one_idx",
+                                    "inbox_kept_one_idx",
+                                    "parked_due_idx",
+                                    "parked_shared_idx",
+                                    "parked_key_idx",
+                                    "parked_dead_idx",
+                                    "parked_id_idx",
+                                    "parked_count_idx",
+                                    "parked_replay_idx",
+                                    "pause_what_idx",
+                                    "audit_at_idx",
+                                    "audit_event_idx"};
+
+bool HasOurName(const char* index, const char* table) {
+  for (const char* suffix : kDayIndexes) {
+    if (strcmp(index, psprintf("%s%s", table, suffix)) == 0) {
+      return true;
+    }
+  }
+  for (const char* name : kIndexes) {
+    if (strcmp(index, name) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
 
 // The table of an index that the extension made; InvalidOid: it is none. Plain.
 Oid TableOfOurIndex(Oid index) {
@@ -165,9 +191,19 @@ Oid TableOfOurIndex(Oid index) {
   if (!IsOwnTable(table) || !OwnsRelation(table) || pg::InOwnStatement()) {
     return InvalidOid;
   }
-  const char* name = get_rel_name(index);
-  for (const char* suffix : kIndexes) {
-    if (strcmp(name, psprintf("%s%s", get_rel_name(table), suffix)) == 0) {
+  return HasOurName(get_rel_name(index), get_rel_name(table)) ? table : InvalidOid;
+}
+
+// The same of what goes with an index: somebody's own of a partitioned table takes those of day tables that are like it
+// for its parts, and they would go with it. Plain.
+Oid TableOfOurIndexIn(Oid index) {
+  if (get_rel_relkind(index) != RELKIND_PARTITIONED_INDEX) {
+    return TableOfOurIndex(index);
+  }
+  const List* parts = find_all_inheritors(index, NoLock, nullptr);
+  for (int i = 0; i < list_length(parts); i++) {
+    const Oid table = TableOfOurIndex(list_nth_oid(parts, i));
+    if (OidIsValid(table)) {
       return table;
     }
   }
@@ -344,7 +380,7 @@ void CheckDropPart(Node* statement) {
       continue;
     }
     const Oid index = FindRelation(relation);
-    const Oid table = OidIsValid(index) ? Guard([index] { return TableOfOurIndex(index); }) : InvalidOid;
+    const Oid table = OidIsValid(index) ? Guard([index] { return TableOfOurIndexIn(index); }) : InvalidOid;
     if (OidIsValid(table)) {
       RefuseShape(table, "drop an index of");
     }
