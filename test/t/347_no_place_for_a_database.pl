@@ -25,6 +25,12 @@ sql('third', q{SELECT outbox.emit('t', 'k', 'e', '{}')});
 is(rows('third', 'third'), 'keeper 1 0 no place, relay 1 0 no place', 'a database without a place is in the view');
 like(sql('third', q{SELECT detail FROM outbox.process WHERE database = 'third' LIMIT 1}), qr/All 2 places .* outbox\.max_databases/, 'with the setting');
 is(sql('third', $wanted), '1', 'a relay worker is wanted');
+sub setting { my ($line) = @_; $node->append_conf('postgresql.conf', $line); $node->reload; return }
+setting('outbox.enabled = off');
+ok(wait_until(sub { rows('third', 'third') eq 'keeper 1 0 no place, relay 0 0 off' }, 60), 'none where they are switched off');
+is(sql('third', $wanted), '0', 'in the figures, too');
+setting('outbox.enabled = on');
+ok(wait_until(sub { rows('third', 'third') eq 'keeper 1 0 no place, relay 1 0 no place' }, 60), 'and on again');
 like(sql('third', q{SELECT detail || ' ' || hint FROM outbox.doctor() WHERE "check" = 'keeper' AND status = 'problem'}), qr/All 2 places .* outbox\.max_databases/, 'and doctor() names it');
 is(sql('postgres', $wanted), '1', 'the first has its own');
 is(rows('postgres', 'third'), '', 'and knows nothing of the third');

@@ -44,6 +44,10 @@ bool HasNoSlot() {
   });
 }
 
+int RelaysWithoutPlace(bool routes) {
+  return routes && pg::settings.enabled && pg::settings.workers > 0 ? 1 : 0;
+}
+
 std::string NoSlotText() {
   return "All " + std::to_string(pg::Shared()->max_databases) + " places for databases are taken.";
 }

@@ -21,7 +21,8 @@ std::string FewSlotsHint(const Processes& processes);
 
 // Of this database, as pg::HasNoSlot(): none of outbox's processes serves it. Needs the shared memory. Throws.
 bool HasNoSlot();
-std::string NoSlotText();  // "All 64 places for databases are taken."
+int RelaysWithoutPlace(bool routes);  // how many are wanted there, if there are routes
+std::string NoSlotText();             // "All 64 places for databases are taken."
 inline constexpr const char* kNoSlotHint = "Raise outbox.max_databases and restart the server.";
 
 // "The launcher, process 123, is there, and has done nothing since ...: ...". "": it does what it has to do, or is not

@@ -12,6 +12,7 @@
 #include "admin/common/query.h"
 #include "admin/lookup/log_estimate.h"
 #include "admin/lookup/parked_counts.h"
+#include "admin/lookup/processes.h"
 #include "admin/lookup/route_waiting.h"
 #include "admin/lookup/shared_views.h"
 #include "admin/lookup/try_lock.h"
@@ -449,9 +450,8 @@ void AddDestinations(const Sources& from) {
 
 void AddWorkers(const Sources& from) {
   Samples* samples = from.samples;
-  const bool no_slot =
-      from.view.no_slot && !from.routes.empty() && outbox::pg::settings.enabled && outbox::pg::settings.workers > 0;
-  samples->Add(kWorkersWanted, samples->none(), no_slot ? 1 : from.view.relays_wanted);
+  samples->Add(kWorkersWanted, samples->none(),
+               from.view.no_slot ? RelaysWithoutPlace(!from.routes.empty()) : from.view.relays_wanted);
   for (const WorkerView& worker : from.view.workers) {
     if (worker.database != MyDatabaseId || !worker.running) {
       continue;

@@ -1,5 +1,7 @@
 // Behind the view outbox.process [P].
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include "admin/lookup/processes.h"
 #include "admin/lookup/shared_views.h"
@@ -48,10 +50,16 @@ Cell NameOf(Oid database) {
   return name == nullptr ? Cell() : Cell(name);
 }
 
+// Where no relay worker is wanted.
+std::pair<Cell, Cell> WhyNone() {
+  return pg::settings.enabled ? std::pair<Cell, Cell>("not needed", "There is no route, or outbox.workers is 0.")
+                              : std::pair<Cell, Cell>("off", "outbox.enabled is off.");
+}
+
 // Why fewer run than should, and what to do about it.
 Row ProcessRow(const DatabaseView& view, bool keeper, int wanted, int running, const Processes& all) {
   const bool in_turn = pg_atomic_read_u32(&pg::Shared()->in_turn) != 0;
-  const char* state = "running";
+  Cell state = "running";
   Cell detail;
   if (view.closed && running == 0) {
     state = "closed";
@@ -76,15 +84,13 @@ Row ProcessRow(const DatabaseView& view, bool keeper, int wanted, int running, c
       state = "starting";
     }
   } else if (wanted == 0) {
-    state = !pg::settings.enabled ? "off" : "not needed";
-    detail =
-        !pg::settings.enabled ? Cell("outbox.enabled is off.") : Cell("There is no route, or outbox.workers is 0.");
+    std::tie(state, detail) = WhyNone();
   }
   return {NameOf(view.database),
           Cell(keeper ? "keeper" : "relay"),
           std::to_string(wanted),
           std::to_string(running),
-          Cell(state),
+          state,
           detail};
 }
 
@@ -137,7 +143,10 @@ OUTBOX_FUNCTION(outbox_process) {
     const Cell name = NameOf(MyDatabaseId);
     const Cell why = NoSlotText() + " " + kNoSlotHint;
     result.Add({name, Cell("keeper"), Cell("1"), Cell("0"), Cell("no place"), why});
-    result.Add({name, Cell("relay"), Cell("1"), Cell("0"), Cell("no place"), why});
+    const int relays =
+        RelaysWithoutPlace(RunSql(Access::kRead, "SELECT EXISTS (SELECT FROM outbox.route)")[0][0] == "t");
+    const auto [state, detail] = relays > 0 ? std::pair<Cell, Cell>("no place", why) : WhyNone();
+    result.Add({name, Cell("relay"), Cell(std::to_string(relays)), Cell("0"), state, detail});
   }
   return static_cast<Datum>(0);
 }
