@@ -57,6 +57,8 @@ sql(qq{
 	CREATE TABLE quiet (id int PRIMARY KEY, boss int REFERENCES quiet ON UPDATE CASCADE, n int);
 	CREATE TRIGGER events $events ON quiet FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('quiet', 'n');
 	CREATE TRIGGER before_row BEFORE INSERT OR UPDATE ON quiet FOR EACH ROW EXECUTE FUNCTION nothing();
+	CREATE FUNCTION looks() $function 'BEGIN RETURN NULL; END' STABLE;
+	CREATE TRIGGER a_look $events ON quiet FOR EACH ROW EXECUTE FUNCTION looks();
 	CREATE TRIGGER a_statement AFTER INSERT OR UPDATE ON quiet EXECUTE FUNCTION nothing();
 	CREATE TRIGGER another $events ON quiet FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('other', 'id');
 	CREATE TRIGGER disabled $events ON quiet FOR EACH ROW EXECUTE FUNCTION nothing();
@@ -75,7 +77,7 @@ sql(qq{
 		RETURN NULL;
 	END \$\$;
 	CREATE TRIGGER compute AFTER INSERT ON deferred FOR EACH ROW EXECUTE FUNCTION raise_total()});
-is(told(), '', 'no word of triggers that fire on something else, at another time, or not at all, nor of foreign keys');
+is(told(), '', 'no word of triggers that fire on something else, at another time, or not at all, or that can change nothing, nor of foreign keys');
 sql(q{INSERT INTO quiet VALUES (1, 1, 7)});
 is(emits('quiet', 'boss', 'UPDATE quiet SET id = 2'), 'updated 1, updated 2', 'what a foreign key changes comes behind');
 is(emits('deferred', 'total', 'INSERT INTO deferred VALUES (1)'), 'created null, updated 1', 'a trigger that fires at commit has the order of the changes');

@@ -71,8 +71,9 @@ constexpr size_t kTold = 20;
 // AFTER triggers of a row fire by name, and what one of them changes has all of its own triggers fire before the next
 // one. So an emit_row trigger behind one that changes the same row emits the newer version of it first. What runs for
 // foreign keys does not: its changes queue behind the statement's. Nor does what fires at commit. A trigger that is
-// called for INSERT alone, or DELETE alone, has one event of a row. Partitions have triggers of their own beside those
-// of their parents, and it is the parent's that is renamed.
+// called for INSERT alone, or DELETE alone, has one event of a row. What a volatile function changes is not known,
+// others change nothing. Partitions have triggers of their own beside those of their parents, and it is the parent's
+// that is renamed.
 constexpr const char* kFiresLate = R"(
 WITH RECURSIVE emitting AS (
   SELECT t.oid, t.oid AS made, t.tgrelid, t.tgname, t.tgtype, t.tgenabled
@@ -84,7 +85,7 @@ WITH RECURSIVE emitting AS (
   FROM emitting e JOIN pg_trigger m ON m.oid = e.made JOIN pg_trigger o ON o.tgrelid = e.tgrelid AND o.tgname < e.tgname
   WHERE e.tgenabled IN ('O', 'A') AND o.tgenabled IN ('O', 'A') AND NOT o.tgisinternal AND NOT o.tginitdeferred
     AND o.tgtype & 67 = 1 AND o.tgtype & e.tgtype & 28 <> 0 AND e.tgtype & 28 NOT IN (4, 8)
-    AND o.tgfoid <> ALL (ARRAY(SELECT p.oid FROM pg_proc p WHERE p.pronamespace = 'outbox'::regnamespace))
+    AND o.tgfoid = ANY (ARRAY(SELECT p.oid FROM pg_proc p WHERE p.provolatile = 'v' AND p.pronamespace <> 'outbox'::regnamespace))
   GROUP BY m.oid, m.tgrelid, m.tgname
 )
 SELECT l.tgrelid::regclass::text, string_agg(quote_ident(l.tgname), ', ' ORDER BY l.tgname),
@@ -110,7 +111,9 @@ size_t CheckFiringOrder(Findings* findings) {
             row[2].value() +
             ": of a row that is changed there once more the newer version is emitted first, and the older one "
             "last.",
-        row[3].value() + " Triggers fire in the order of their names.");
+        row[3].value() +
+            " Triggers fire in the order of their names. (Right also where the other trigger is innocent. Or "
+            "declare its function STABLE: then it can change no row.)");
   }
   if (rows.size() > kTold) {
     findings->Warn("triggers", "And there are " + std::to_string(rows.size() - kTold) + " more such tables.",
