@@ -38,6 +38,9 @@ std::string Loggable(const std::string& text) {
 std::string HintFor(const Error& error) {
   switch (error.error_class) {
     case ErrorClass::kConfig:
+      if (error.code == pg::kNoStandby) {
+        return pg::kNoStandbyHint;
+      }
       if (error.code.starts_with(pg::kSinkCodes)) {
         return pg::kSinkProgramHint;
       }
@@ -308,8 +311,15 @@ void Incidents::SeeLane(const relay::LaneStatus& status, const std::string& rout
   if (const auto had = troubled_.find(lane); had != troubled_.end()) {
     had->second = true;
   }
+  if (status.state == LaneState::kPaused) {
+    if (const auto route_episode = episodes_.find({lane.first, ""}); route_episode != episodes_.end()) {
+      static_cast<void>(End(route_episode->second));  // nobody tries, so nobody knows whether it would work
+      episodes_.erase(route_episode);
+    }
+  }
   if (status.error != nullptr) {
-    SeeTopic(lane, status.error_topic == nullptr ? std::string() : *status.error_topic, *status.error, route, now);
+    const bool of_topic = status.error_topic != nullptr && status.error->code != pg::kNoStandby;
+    SeeTopic(lane, of_topic ? *status.error_topic : std::string(), *status.error, route, now);
   }
   for (const relay::TroubledTopic& parked : status.parked_topics) {
     SeeTopic(lane, *parked.topic, *parked.error, route, now);
@@ -319,8 +329,8 @@ void Incidents::SeeLane(const relay::LaneStatus& status, const std::string& rout
 // The same topic may be in trouble in another lane: over when it is in none, see EndTurn().
 void Incidents::SeeTopic(const Lane& lane, const std::string& topic, const Error& error, const std::string& route,
                          int64_t now) {
-  // One that an operator has paused is not in trouble.
-  if (error.error_class != ErrorClass::kTopic || error.code == relay::kPausedCode) {
+  // One that an operator has paused is not in trouble. Missing standbys are nobody else's to tell of.
+  if ((error.error_class != ErrorClass::kTopic && error.code != pg::kNoStandby) || error.code == relay::kPausedCode) {
     return;
   }
   Episode* episode = Find({lane.first, topic}, route, &error, now);
@@ -360,8 +370,10 @@ void Incidents::SayTopics(Topics* topics, int64_t now) {
                  "Their events stay in the log and are sent when the topics take them again.");
     } else {
       for (const Topics::Line& line : lines) {
-        SayTrouble({.route = topics->route, .topic = line.topic}, NameTopic(topics->route, line.topic) + " is", "",
-                   line.error, "Its events stay in the log and are sent when it takes them again.");
+        SayTrouble(
+            {.route = topics->route, .topic = line.topic}, NameTopic(topics->route, line.topic) + " is", "", line.error,
+            line.error.code == pg::kNoStandby ? "Its events stay in the log and are sent when the standbys have them."
+                                              : "Its events stay in the log and are sent when it takes them again.");
       }
     }
   }

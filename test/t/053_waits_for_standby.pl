@@ -5,6 +5,7 @@ use strict;
 use warnings;
 
 use Outbox::Test;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $redis = Outbox::Redis->start;
@@ -44,17 +45,25 @@ is(types(), 'without standbys', 'still not published');
 ok(wait_for_value($node, 'SELECT error_code, error_class FROM outbox.lag', 'NO_STANDBY|config', 30), 'outbox.lag says what it waits for');
 like(sql(q{SELECT status || ': ' || detail || ' ' || hint FROM outbox.doctor() WHERE "check" = 'lane'}), qr/^problem: .*NO_STANDBY: .*synchronous_standby_names.* pg_stat_replication/, 'and doctor(), with what to do');
 is(sql('SELECT outbox.doctor_ok()'), 'f', 'which is not well');
+ok(wait_until(sub { slurp_file($node->logfile) =~ /WARNING:  outbox: route "r" is in trouble: .*synchronous_standby_names.*\n.*are sent when the standbys have them\.\n.*HINT: .*pg_stat_replication/ }, 60), 'the log, too');
 
 $standby->start;
 ok(wait_idle($node), 'the standby comes, and the events go');
 is(types(), 'without standbys,local,off', 'in order');
 ok(wait_for_value($node, q{SELECT error_code IS NULL FROM outbox.lag}, 't', 10), 'and nothing is said any more');
+ok(wait_until(sub { slurp_file($node->logfile) =~ /LOG:  outbox: route "r" works again/ }, 60), 'but that it works again');
 emit('on', 'on');
 ok(wait_idle($node), 'with the standby there all is as ever');
 
 $standby->stop;
 emit('alone', 'local');
 ok(wait_for_value($node, 'SELECT inflight FROM outbox.lag', 1), 'the standby goes: an event waits');
+ok(wait_for_value($node, 'SELECT error_code FROM outbox.lag', 'NO_STANDBY', 30), 'which is said');
+sql(q{SET synchronous_commit = local; SELECT outbox.pause('r', reason => 'the standby is being mended')});
+ok(wait_for_value($node, q{SELECT state, error_code FROM outbox.lag}, 'paused|PAUSED', 30), 'one that is paused awaits nothing');
+like(sql(q{SELECT string_agg(status || ': ' || detail, '; ') FROM outbox.doctor() WHERE "check" = 'lane'}), qr/^ok: 1 lane is paused/, 'and doctor() says no other thing');
+sql(q{SET synchronous_commit = local; SELECT outbox.resume('r')});
+ok(wait_for_value($node, 'SELECT error_code FROM outbox.lag', 'NO_STANDBY', 30), 'after which it does again');
 $node->append_conf('postgresql.conf', "synchronous_standby_names = ''\n");
 $node->reload;
 ok(wait_idle($node), 'until the standby is not asked for any more');

@@ -44,6 +44,29 @@ TEST_F(SidesTest, APausedRouteReadsAndSendsNothingButAwaitsWhatIsUnderWay) {
   EXPECT_EQ(Status().barrier_done, 1u);
 }
 
+TEST_F(SidesTest, APausedRouteAwaitsNoStandby) {
+  AnswerByItself();
+  server.synchronous = false;
+  Emit("a");
+  RunUntil(clock.now + 10'000'000);
+  ASSERT_NE(Status().error, nullptr);
+  EXPECT_EQ(Status().error->code, "NO_STANDBY");
+  SetSpec(PausedRoute());
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(Status().error, nullptr);  // it says of none whether it is there by now
+  EXPECT_EQ(State(), "paused");
+  SetSpec({});
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(Status().error, nullptr);  // not at once: it has a moment to come
+  RunUntil(clock.now + 10'000'000);
+  ASSERT_NE(Status().error, nullptr);
+  EXPECT_EQ(Status().error->code, "NO_STANDBY");
+  server.flushed = server.lsn;
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(Status().error, nullptr);
+  EXPECT_EQ(broker.Order(), AllRows());
+}
+
 TEST_F(SidesTest, WhatFailsDuringAPauseIsSentAfterIt) {
   Emit("a");
   Turn();

@@ -144,6 +144,9 @@ void Lane::ApplyPauses() {
   if (!topics_.leaving()) {
     lane_.log_retry.Drop(LogCall::kFork);
   }
+  if (topics_.paused()) {
+    reader_.ForgetDurable();
+  }
   switch (state()) {
     case LaneState::kBackingOff:
       if (!topics_.paused() && !topics_.leaving()) {

@@ -113,6 +113,11 @@ Reader::Durability Reader::Durable(uint64_t lsn, TurnContext* turn) {
   return Durability::kFoundOut;
 }
 
+void Reader::ForgetDurable() {
+  undurable_since_ = 0;
+  lane_->log_retry.Drop(LogCall::kDurable);
+}
+
 bool Reader::HasRead(const Snapshot& snapshot) const {
   const Position position = lane_->pipeline.ReadPosition();
   return !lane_->pipeline.reading() && !position.target && position.base.Covers(snapshot);

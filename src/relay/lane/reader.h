@@ -41,6 +41,8 @@ class Reader {
     kKnown,     // it is, as was known
   };
   Durability Durable(uint64_t lsn, TurnContext* turn);
+  // The lane is paused: nobody looks at that any more, and it begins anew.
+  void ForgetDurable();
 
   void Wake() { woken_ = true; }
   // Whether it has nothing to do: it has caught up, and what woke it, if anything, was nothing for it.
