@@ -116,7 +116,8 @@ RouteEvents::RouteEvents(const std::string& route, Positions positions, Must mus
   if (lanes.empty()) {
     (void)RouteId(route);  // it may have been dropped in between
   }
-  if (lanes.empty() || lanes[0].spec == nullptr || (must == Must::kWork && !lanes[0].works())) {
+  if (lanes.empty() || lanes[0].spec == nullptr || (must == Must::kWork && !lanes[0].works()) ||
+      (must == Must::kKnowTopics && !lanes[0].knows_topic)) {
     throw CannotWork(route, lanes.empty() ? "It has no lanes." : "Because " + lanes[0].trouble + ".");
   }
   lanes_.resize(lanes[0].spec->lanes());

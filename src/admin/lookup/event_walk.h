@@ -44,8 +44,8 @@ void WalkLog(const WalkFilter& filter, const std::function<void(const WalkedEven
 // Which events of the log are a route's, and which of these it has delivered.
 class RouteEvents {
  public:
-  // Whether the route has to be able to send, or only to say which events are its own.
-  enum class Must : bool { kWork, kKnow };
+  // Whether the route has to be able to send, or only to say which events are its own, and of which topic.
+  enum class Must : unsigned char { kWork, kKnowTopics, kKnow };
   // Throws if the route does not exist or cannot do that.
   explicit RouteEvents(const std::string& route, Positions positions = Positions::kOfThisLog, Must must = Must::kWork);
 

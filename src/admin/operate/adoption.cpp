@@ -87,7 +87,7 @@ class Judge {
     if (adoption.pending && !adoption.nothing) {
       for (const Row& row : RestoredRoutes()) {
         ids_.push_back(Number(row[0]));
-        routes_.emplace_back(row[1].value(), Positions::kAsStored);
+        routes_.emplace_back(row[1].value(), Positions::kAsStored, RouteEvents::Must::kKnowTopics);
       }
     }
     for (const Row& row :
@@ -369,7 +369,8 @@ RestoredRows FindRestoredRows() {
 
 bool BeginAdoption(const RestoredRows& rows, bool nothing) {
   for (const Row& route : RestoredRoutes()) {
-    RouteEvents events(route[1].value(), Positions::kAsStored);  // raises if the route cannot work
+    // Raises if it is not known what the route lacks. Its server may still be missing: that waits, and is told of.
+    RouteEvents events(route[1].value(), Positions::kAsStored, RouteEvents::Must::kKnowTopics);
   }
   return !RunSql(
               Access::kWrite,

@@ -71,7 +71,9 @@ void CheckRoutes(Findings* findings) {
           std::string(lane.edited ? "Somebody has edited outbox.route. alter_route() mends it: give it a right topic, "
                                     "key, format or options."
                                   : "Use alter_route(..., server => ...), or make the server again.") +
-              (copy ? " That comes before outbox.adopt(), which takes over no route that cannot work." : ""));
+              (copy && (lane.spec == nullptr || !lane.knows_topic)
+                   ? " That comes before outbox.adopt(), which takes over no route whose topics are not known."
+                   : ""));
     } else if (missing != nullptr) {
       findings->Problem(
           "route",
