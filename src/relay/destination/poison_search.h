@@ -14,8 +14,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -62,12 +64,15 @@ class PoisonTurns {
   // Whether an event may be blamed: when nothing was delivered since the last one was, perhaps no event is at fault.
   bool Blame() { return std::exchange(may_blame_, false); }
   // It may not: whether it is put aside, to be tried later elsewhere, so that others can show that the process lives.
-  // Few are, until something is delivered. `event`: its reading of the clock.
-  bool PutAside(int64_t event) {
-    if (put_aside_ == kPutAside) {
+  // A few are, until something is delivered, and after them one at a time, with a rest: a row of such events is passed
+  // however long it is, and a process that dies whatever is sent moves no log into the table of parked events.
+  // `event`: its reading of the clock.
+  bool PutAside(int64_t event, int64_t now) {
+    if (put_aside_ >= kPutAside && now - put_aside_at_ < kRest) {
       return false;
     }
     ++put_aside_;
+    put_aside_at_ = now;
     accused_.push_back(event);
     if (accused_.size() > kAccused) {
       accused_.pop_front();
@@ -77,7 +82,7 @@ class PoisonTurns {
   // Whether that event, which has killed another process in the same way, was put aside here and something was
   // delivered since. Forgets it then.
   bool TakeAccused(int64_t event) {
-    const auto end = accused_.end() - put_aside_;
+    const auto end = accused_.end() - std::min(put_aside_, std::ssize(accused_));
     const auto found = std::find(accused_.begin(), end, event);
     if (found == end) {
       return false;
@@ -90,8 +95,9 @@ class PoisonTurns {
   static constexpr int64_t kBreath = 50'000;
   static constexpr int64_t kAfterDeath = 300'000;
   static constexpr int64_t kPatience = 500'000;
-  static constexpr int kPutAside = 10;
-  static constexpr size_t kAccused = 100;          // remembered
+  static constexpr ptrdiff_t kPutAside = 10;
+  static constexpr int64_t kRest = 30'000'000;
+  static constexpr size_t kAccused = 10'000;       // remembered
   static constexpr int64_t kLongest = 12'000'000;  // sink/process_sink.h gives up a process that hangs after 10 s
 
   uint32_t holder_ = 0;
@@ -99,7 +105,8 @@ class PoisonTurns {
   int64_t taken_at_ = 0;
   int64_t next_ = 0;
   bool may_blame_ = true;
-  int put_aside_ = 0;            // since something was delivered
+  ptrdiff_t put_aside_ = 0;      // since something was delivered
+  int64_t put_aside_at_ = 0;     // the last of them
   std::deque<int64_t> accused_;  // put aside, the last of them put_aside_
 };
 

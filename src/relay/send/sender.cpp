@@ -375,7 +375,7 @@ void Sender::SettleDeath(bool failed, const TurnContext& turn) {
   }
   const int64_t event = source_->Reading(search_.first());
   const bool blamed = Blames(event);
-  if (!blamed && !turns.PutAside(event)) {
+  if (!blamed && !turns.PutAside(event, turn.now)) {
     Trip({ErrorClass::kConfig, "SINK_DIED", "the sink's process dies whatever is sent"}, turn);
     return;
   }
