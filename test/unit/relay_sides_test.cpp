@@ -331,6 +331,55 @@ TEST_F(SidesTest, ARejoinThatTheLogRefusesHoldsUpNothing) {
   EXPECT_TRUE(server.sides.empty());
 }
 
+// A record of the lane has no answer for long, so the lane cannot rest: events of its other topics, and of the one that
+// is mended, do not wait for that.
+TEST_F(SidesTest, WhereTheLaneCannotRestNothingWaitsLongForARejoin) {
+  bad = {"b"};
+  std::map<int64_t, int64_t> emitted;
+  size_t written = 0;
+  int64_t longest = 0;
+  int64_t waited = 0;  // of all events
+  bool answered = false;
+  for (int ms = 0; ms < 20'000; ms += 10) {
+    clock.now = int64_t{ms} * 1'000;
+    if (ms == 1'000) {
+      bad.clear();
+    }
+    emitted[Emit(ms == 0 ? "b" : ms == 500 ? "slow" : ms % 20 == 0 ? "a" : "b").created_at] = clock.now;
+    for (FakeSink* of : {sink, probe}) {
+      for (size_t i = 0; of != nullptr && i < of->pending.size();) {
+        const std::string& topic = of->pending[i].record.topic;
+        if (topic == "slow" && ms < 18'000) {
+          ++i;
+        } else if (bad.count(topic) != 0) {
+          of->Fail(i, ErrorClass::kTopic);
+          i = 0;
+        } else {
+          answered |= topic == "slow";
+          of->Deliver(i);
+        }
+      }
+    }
+    Turn(true);
+    for (; written < broker.log.size(); ++written) {
+      const int64_t event = broker.log[written].created_at;
+      if (ms > 3'000 && ms < 18'000) {
+        longest = std::max(longest, clock.now - emitted.at(event));
+        waited += clock.now - emitted.at(event);
+      }
+    }
+  }
+  EXPECT_TRUE(answered);
+  printf("longest %lld ms, on average %lld ms\n", static_cast<long long>(longest / 1000),
+         static_cast<long long>(waited / 1'500 / 1000));
+  EXPECT_LE(longest, 2'100'000);
+  EXPECT_LT(waited / 1'500, 200'000);
+  AnswerByItself();
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_TRUE(server.sides.empty());
+  EXPECT_EQ(broker.log.size(), server.rows.size());
+}
+
 TEST_F(SidesTest, UnderLoadItRejoinsAndNothingIsRepeatedOrOutOfOrder) {
   bad = {"b"};
   for (int ms = 0; ms < 8'000; ++ms) {

@@ -8,14 +8,18 @@ namespace outbox::relay {
 
 namespace {
 
-constexpr int64_t kRejoinWithin = 5'000'000;
+// How long both may stand still for one try: a moment, and longer only where that was too short, as with a destination
+// that is slow to answer. Then they go on for many times as long before the next.
+constexpr int64_t kLeastRest = 500'000;
+constexpr int64_t kMostRest = 5'000'000;
+constexpr int64_t kPauses = 9;
 constexpr int64_t kRejoinBase = 200'000;
 constexpr int64_t kRejoinCap = 10'000'000;
 
 }  // namespace
 
 SideLanes::SideLanes(Lane* lane, std::unique_ptr<SideLog> log, MakeLane make)
-    : lane_(lane), log_(std::move(log)), make_(std::move(make)), backoff_(kRejoinBase, kRejoinCap) {}
+    : lane_(lane), log_(std::move(log)), make_(std::move(make)), rest_(kLeastRest), backoff_(kRejoinBase, kRejoinCap) {}
 
 SideLanes::~SideLanes() = default;
 
@@ -112,14 +116,20 @@ StepResult SideLanes::Step(TurnContext* turn) {
       return StepResult::kIdle;
     }
     returning_ = side->record.side;
-    deadline_ = turn->now + kRejoinWithin;
+    deadline_ = turn->now + rest_;
     phase_ = Phase::kSideRests;
     side->lane->SetOpens(false);
     return StepResult::kWorked;
   }
   Lane* side = sides_.at(returning_).lane;
-  if (!side->Calm() || !lane_->Calm() || turn->now >= deadline_) {
+  if (!side->Calm() || !lane_->Calm()) {
     Cancel(*turn);
+    return StepResult::kWorked;
+  }
+  if (turn->now >= deadline_) {
+    Cancel(*turn);
+    next_try_ = std::max(next_try_, turn->now + kPauses * rest_);
+    rest_ = std::min(2 * rest_, kMostRest);
     return StepResult::kWorked;
   }
   switch (phase_) {
@@ -177,6 +187,7 @@ StepResult SideLanes::Rejoin(TurnContext* turn) {
   back->Retire();
   LetGo();
   backoff_.Reset();
+  rest_ = kLeastRest;
   next_try_ = 0;
   return StepResult::kWorked;
 }

@@ -107,6 +107,7 @@ class SideLanes {
   int32_t returning_ = 0;  // side lane on its way back
   int64_t deadline_ = 0;   // monotonic microseconds: then it is put off
   int64_t next_try_ = 0;
+  int64_t rest_;  // how long a try may take
   Backoff backoff_;
 };
 
