@@ -19,6 +19,7 @@
 #include "sink/kafka/metadata.h"
 #include "sink/kafka/producer.h"
 #include "sink/kafka/signals_blocked.h"
+#include "sink/kafka/topic_settings.h"
 #include "sink/options.h"
 
 namespace outbox::sink::kafka {
@@ -131,23 +132,12 @@ class Question {
   // 0: it could not be found out.
   static int MinInSync(rd_kafka_t* handle, const std::string& topic, int64_t by) {
     rd_kafka_queue_t* queue = rd_kafka_queue_new(handle);
-    rd_kafka_ConfigResource_t* resource = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topic.c_str());
-    rd_kafka_DescribeConfigs(handle, &resource, 1, nullptr, queue);
-    rd_kafka_ConfigResource_destroy(resource);
+    AskForSettings(handle, topic, Left(by), nullptr, queue);
     int least = 0;
     if (rd_kafka_event_t* event = rd_kafka_queue_poll(queue, Left(by)); event != nullptr) {
-      const rd_kafka_DescribeConfigs_result_t* result = rd_kafka_event_DescribeConfigs_result(event);
-      size_t count = 0;
-      const rd_kafka_ConfigResource_t** resources =
-          result == nullptr ? nullptr : rd_kafka_DescribeConfigs_result_resources(result, &count);
-      const rd_kafka_ConfigEntry_t** entries =
-          count == 0 ? nullptr : rd_kafka_ConfigResource_configs(resources[0], &count);
-      for (size_t i = 0; entries != nullptr && i < count; ++i) {
-        const char* value = rd_kafka_ConfigEntry_value(entries[i]);
-        if (value != nullptr && std::string_view(rd_kafka_ConfigEntry_name(entries[i])) == "min.insync.replicas") {
-          least = std::atoi(value);
-        }
-      }
+      ReadSettings(event, [&least](std::string_view name, const char* value) {
+        least = name == "min.insync.replicas" ? std::atoi(value) : least;
+      });
       rd_kafka_event_destroy(event);
     }
     rd_kafka_queue_destroy(queue);

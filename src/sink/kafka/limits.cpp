@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "sink/kafka/kafka_sink.h"
+#include "sink/kafka/topic_settings.h"
 
 namespace outbox::sink::kafka {
 namespace {
@@ -101,26 +102,12 @@ void TopicLimits::ProducerEnded() {
 void TopicLimits::Answered(rd_kafka_event_t* event, int64_t now) {
   question_ = std::min(question_, Question::kWanted);
   until_ = 0;
-  const rd_kafka_DescribeConfigs_result_t* result = rd_kafka_event_DescribeConfigs_result(event);
-  size_t count = 0;
-  const rd_kafka_ConfigResource_t** resources =
-      result == nullptr ? nullptr : rd_kafka_DescribeConfigs_result_resources(result, &count);
-  if (CodeOf(rd_kafka_event_error(event)) != RD_KAFKA_RESP_ERR_NO_ERROR || count != 1 ||
-      rd_kafka_ConfigResource_error(resources[0]) != RD_KAFKA_RESP_ERR_NO_ERROR) {
-    return;
-  }
-  most_age_ms_ = kAnyAge;
+  int64_t most_age_ms = kAnyAge;
   bool takes_any_age = false;
-  const rd_kafka_ConfigEntry_t** entries = rd_kafka_ConfigResource_configs(resources[0], &count);
-  for (size_t i = 0; i < count; ++i) {
-    const char* value = rd_kafka_ConfigEntry_value(entries[i]);
-    if (value == nullptr) {
-      continue;
-    }
-    const std::string_view name = rd_kafka_ConfigEntry_name(entries[i]);
+  const bool told = ReadSettings(event, [&](std::string_view name, const char* value) {
     if (name == "message.timestamp.before.max.ms" || name == "message.timestamp.difference.max.ms") {
       // Brokers since 3.6 have both, the second for topics that were made before.
-      most_age_ms_ = std::min<int64_t>(most_age_ms_, std::strtoll(value, nullptr, 10));
+      most_age_ms = std::min<int64_t>(most_age_ms, std::strtoll(value, nullptr, 10));
     } else if (name == "message.timestamp.type") {
       // The broker puts its own time into each record, and looks at no other.
       takes_any_age = std::string_view(value) == "LogAppendTime";
@@ -129,9 +116,11 @@ void TopicLimits::Answered(rd_kafka_event_t* event, int64_t now) {
     } else if (name == "cleanup.policy") {
       compacted_ = std::string_view(value).find("compact") != std::string_view::npos;
     }
+  });
+  if (told) {
+    most_age_ms_ = takes_any_age ? kAnyAge : most_age_ms;
+    until_ = now + kFreshMicros;
   }
-  most_age_ms_ = takes_any_age ? kAnyAge : most_age_ms_;
-  until_ = now + kFreshMicros;
 }
 
 // A record was refused with this code: if that may be for the topic's settings, they are asked for.

@@ -7,6 +7,7 @@
 
 #include "base/murmur2.h"
 #include "sink/kafka/signals_blocked.h"
+#include "sink/kafka/topic_settings.h"
 
 namespace outbox::sink::kafka {
 namespace {
@@ -145,14 +146,7 @@ TopicLink* Producer::OpenTopic(const std::string& name, const Settings& settings
 }
 
 void Producer::DescribeTopic(const std::string& name, Topic* topic, int timeout_ms) {
-  char text[128];
-  rd_kafka_AdminOptions_t* options = rd_kafka_AdminOptions_new(handle_, RD_KAFKA_ADMIN_OP_DESCRIBECONFIGS);
-  rd_kafka_AdminOptions_set_request_timeout(options, timeout_ms, text, sizeof text);
-  rd_kafka_AdminOptions_set_opaque(options, topic);
-  rd_kafka_ConfigResource_t* resource = rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, name.c_str());
-  rd_kafka_DescribeConfigs(handle_, &resource, 1, options, queue_);
-  rd_kafka_ConfigResource_destroy(resource);
-  rd_kafka_AdminOptions_destroy(options);
+  AskForSettings(handle_, name, timeout_ms, topic, queue_);
 }
 
 void DestroyInThread(std::unique_ptr<Producer> producer, std::shared_ptr<void> after) {
