@@ -18,6 +18,8 @@ using PartitionerFunction = int32_t (*)(const rd_kafka_topic_t*, const void* key
 struct Patience {
   // A topic may take nothing for so long: a broker that dies has successors after 10 s or so.
   int64_t stalled = 15'000'000;
+  // The same where the broker that leads the partition lets nobody in: it would not get better by waiting.
+  int64_t refused = 1'000'000;
   // Until larger batches than a topic has refused are tried the first time.
   int64_t raise = 60'000'000;
 };

@@ -2,6 +2,7 @@
 
 #include <librdkafka/rdkafka.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "sink/kafka/errors.h"
@@ -72,6 +73,11 @@ void DestinationHealth::Refused(Error error, int64_t now) {
   }
   refusal_ = std::move(error);
   WantCheck(now);
+}
+
+bool DestinationHealth::refuses(int64_t since) const {
+  return std::any_of(refusals_.begin(), refusals_.end(),
+                     [since](const auto& refusal) { return refusal.second.at >= since; });
 }
 
 Error DestinationHealth::refusal(const std::vector<std::string>& addresses, int64_t since) const {

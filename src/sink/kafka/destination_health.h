@@ -36,6 +36,8 @@ class DestinationHealth {
     Said(text, now);
     last_trouble_ = std::move(text);
   }
+  // Whether any broker was said to let nobody in, since then.
+  bool refuses(int64_t since) const;
   // Why one of these brokers lets nobody in, if that was said since then; else ok().
   Error refusal(const std::vector<std::string>& addresses, int64_t since) const;
   // The newest trouble with a connection, if it is not older than that; else "".

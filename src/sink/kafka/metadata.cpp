@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 #include <system_error>
 #include <utility>
 
@@ -116,10 +115,11 @@ TopicAnswer MetadataThread::Look(const Question& question) const {
         answer.code == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ||
         std::any_of(topic.partitions, topic.partitions + topic.partition_cnt,
                     [](const rd_kafka_metadata_partition_t& partition) { return partition.leader < 0; });
-    std::set<int32_t> leaders;
+    answer.leaders.resize(static_cast<size_t>(topic.partition_cnt));
     for (int i = 0; i < topic.partition_cnt; ++i) {
-      if (leaders.insert(topic.partitions[i].leader).second) {
-        answer.leaders.push_back(AddressOf(*metadata, topic.partitions[i].leader));
+      const rd_kafka_metadata_partition_t& partition = topic.partitions[i];
+      if (partition.id >= 0 && partition.id < topic.partition_cnt) {
+        answer.leaders[static_cast<size_t>(partition.id)] = AddressOf(*metadata, partition.leader);
       }
     }
   }

@@ -12,13 +12,31 @@ namespace {
 // The library repeats what it says of a broker every 30 s.
 constexpr int64_t kSaidMicros = int64_t{60} * 1'000'000;
 
+bool Waits(const Partition& partition, int64_t since) {
+  return partition.inflight > 0 && partition.moved_at < since;
+}
+
+// The brokers from which records of the topic wait for an answer, by what the cluster has said of it. The record that
+// is to find out about the topic may be for any of them.
+std::vector<std::string> Awaited(const Topic& topic, int64_t since) {
+  if (topic.state == TopicState::kAsking) {
+    return topic.trouble.leaders();
+  }
+  std::vector<std::string> awaited;
+  for (size_t i = 0; i < std::min(topic.partitions.size(), topic.trouble.leaders().size()); ++i) {
+    if (Waits(topic.partitions[i], since)) {
+      awaited.push_back(topic.trouble.leaders()[i]);
+    }
+  }
+  return awaited;
+}
+
 }  // namespace
 
 bool Waits(const Topic& topic, int64_t since) {
   return (topic.state == TopicState::kAsking && topic.asked_at < since) ||
-         std::any_of(topic.partitions.begin(), topic.partitions.end(), [since](const Partition& partition) {
-           return partition.inflight > 0 && partition.moved_at < since;
-         });
+         std::any_of(topic.partitions.begin(), topic.partitions.end(),
+                     [since](const Partition& partition) { return Waits(partition, since); });
 }
 
 // Does nothing while it may be the destination's trouble: a record must have been delivered, or a broker have answered,
@@ -28,11 +46,30 @@ void KafkaSink::FindStalled(int64_t now) {
     stalled_.asking_since = 0;
     return;
   }
+  const int64_t said_since = now - kSaidMicros;
+  const int64_t long_since = now - settings_.patience.stalled;
+  // Where a broker refuses, it gets no better by waiting for as long.
+  const int64_t early_since = health_.refuses(said_since) ? now - settings_.patience.refused : long_since;
+  const auto refusal = [&](const Topic& topic) { return health_.refusal(Awaited(topic, early_since), said_since); };
   std::vector<Topic*> waits;
+  std::vector<Topic*> early;
+  bool others = false;  // wait for brokers that do not refuse
   for (auto& [name, topic] : topics_) {
-    if (Waits(*topic, now - settings_.patience.stalled)) {
+    if (Waits(*topic, long_since)) {
       waits.push_back(topic.get());
+    } else if (Waits(*topic, early_since) && topic->trouble.MayStallEarly(now - settings_.patience.stalled)) {
+      const bool known = !topic->trouble.leaders().empty();
+      if (known && refusal(*topic).ok()) {
+        others = true;
+      } else {
+        early.push_back(topic.get());
+      }
     }
+  }
+  const bool only_early = waits.empty();
+  // Each end of a producer puts off when those others count as stalled, so they are let have their time in between.
+  if (!only_early || !others || now >= stalled_.early_at) {
+    waits.insert(waits.end(), early.begin(), early.end());
   }
   if (waits.empty() || stalled_.asking_since == 0) {
     stalled_.asking_since = waits.empty() ? 0 : now;
@@ -44,7 +81,8 @@ void KafkaSink::FindStalled(int64_t now) {
   if (std::any_of(waits.begin(), waits.end(), [](const Topic* topic) { return topic->trouble.asked(); })) {
     return;
   }
-  if (health_.answered_at() < stalled_.asking_since && now - health_.answered_at() > settings_.patience.stalled / 2) {
+  const bool answered = health_.answered_at() >= stalled_.asking_since;
+  if (!answered && !only_early && now - health_.answered_at() > settings_.patience.stalled / 2) {
     if (health_.AskNow()) {  // the destination's trouble, if this is not answered either
       producers_.main()->CheckConnection();
     }
@@ -52,11 +90,19 @@ void KafkaSink::FindStalled(int64_t now) {
   }
   stalled_.asking_since = 0;
   for (Topic* topic : waits) {
-    topic->trouble.Stall(now, settings_.patience.stalled, health_.said(now - kSaidMicros),
-                         health_.refusal(topic->trouble.leaders(), now - kSaidMicros));
+    Error refused = refusal(*topic);
+    if (!Waits(*topic, long_since)) {
+      if (refused.ok() || !answered) {
+        continue;
+      }
+      stalled_.early_at = now + 2 * settings_.patience.stalled;
+    }
+    topic->trouble.Stall(now, settings_.patience.stalled, health_.said(said_since), std::move(refused));
+    stalled_.found = true;
   }
-  stalled_.found = true;
-  producers_.End(now);
+  if (stalled_.found) {
+    producers_.End(now);
+  }
 }
 
 // The producer has gone: the library has let go of the records, and what it could still report it has reported. Of each

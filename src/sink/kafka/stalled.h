@@ -13,9 +13,10 @@ struct Topic;
 bool Waits(const Topic& topic, int64_t since);
 
 struct StalledSearch {
-  int64_t next_at = 0;       // when to look next
-  int64_t asking_since = 0;  // since when the cluster is asked about topics that may be stalled; 0: it is not
-  bool found = false;        // the producer ends because of them
+  int64_t next_at = 0;        // when to look next
+  int64_t asking_since = 0;   // since when the cluster is asked about topics that may be stalled; 0: it is not
+  int64_t early_at = 0;       // while other topics wait, none of a broker that refuses ends a producer sooner before
+  bool found = false;         // the producer ends because of them
 };
 
 }  // namespace outbox::sink::kafka

@@ -23,6 +23,9 @@ class TopicTrouble {
   bool stalled() const { return stalls_ > 0; }
   // It stalled a producer and may not be tried: while a partition has no leader, or before its delay has passed.
   bool StillStalled(int64_t now) const { return stalls_ > 0 && (leaderless_ || now < stalled_until_); }
+  // Whether a producer may end for it sooner than for others: not where one did, and it was to be let alone then until
+  // after `before`.
+  bool MayStallEarly(int64_t before) const { return stalled_until_ <= before; }
   Error StalledError(const std::string& topic) const;
 
   // A try to find it has failed; the last answer, if it was a better one, is out of date.
@@ -40,7 +43,7 @@ class TopicTrouble {
   void Ask(uint64_t next_seq);
   void Answered(const TopicAnswer& answer, int64_t now);
   int code() const { return code_; }  // what the last answer said
-  // The addresses of its leaders, by the last answer.
+  // The addresses of its leaders, by partition, as of the last answer.
   const std::vector<std::string>& leaders() const { return leaders_; }
 
   // The topic goes by another producer now, which was not asked.
