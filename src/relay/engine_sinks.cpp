@@ -195,17 +195,18 @@ bool Engine::Impl::WatchSink(Destination* destination, SinkUse use) {
   const bool retry = use == SinkUse::kSecond;
   const sink::Sink* sink = retry ? destination->retry().sink() : destination->sink();
   const bool well = sink != nullptr && sink->health().up && !sink->awaits_admission();
+  const bool silent = well && !sink->health().sending;
   std::vector<Lane*> lanes_overdue;
   std::vector<ParkedQueue*> queues_overdue;
   uint64_t count = 0;
   bool back = false;
   ForLanesOf(destination, [&](Lane* lane) {
     back |= lane->WantsBack(use);
-    if (lane->Overdue(use, well, turn.now)) {
+    if (lane->Overdue(use, silent, turn.now)) {
       lanes_overdue.push_back(lane);
       count += lane->outstanding(use);
     }
-    if (retry && lane->pump() != nullptr && lane->pump()->Overdue(well, turn.now)) {
+    if (retry && lane->pump() != nullptr && lane->pump()->Overdue(silent, turn.now)) {
       queues_overdue.push_back(lane->pump());
       count += lane->pump()->outstanding();
     }

@@ -241,6 +241,7 @@ std::string EncodeHealth(const Health& health) {
   Put(static_cast<uint8_t>(health.up), &out);
   PutError(health.error, &out);
   PutError(health.warning, &out);
+  Put(static_cast<uint8_t>(health.sending), &out);
   return out;
 }
 
@@ -249,12 +250,15 @@ bool DecodeHealth(std::string_view bytes, Health* health) {
   uint8_t up = 0;
   Error error;
   Error warning;
-  if (!body.Get(&up) || up > 1 || !GetError(&body, &error) || !GetError(&body, &warning) || !body.empty()) {
+  uint8_t sending = 0;
+  if (!body.Get(&up) || up > 1 || !GetError(&body, &error) || !GetError(&body, &warning) || !body.Get(&sending) ||
+      sending > 1 || !body.empty()) {
     return false;
   }
   health->up = up != 0;
   health->error = std::move(error);
   health->warning = std::move(warning);
+  health->sending = sending != 0;
   return true;
 }
 

@@ -44,10 +44,11 @@ ProcessSink::~ProcessSink() {
   Close();
 }
 
-void ProcessSink::SetHealth(bool up, Error error, Error warning) {
-  if (up == health_.up && Same(error, health_.error) && Same(warning, health_.warning)) {
+void ProcessSink::SetHealth(bool up, Error error, Error warning, bool sending) {
+  if (up == health_.up && Same(error, health_.error) && Same(warning, health_.warning) && sending == health_.sending) {
     return;
   }
+  health_.sending = sending;
   health_.up = up;
   health_.error = std::move(error);
   health_.warning = std::move(warning);
@@ -174,7 +175,7 @@ void ProcessSink::Handle(const Frame& frame, std::vector<Result>* results) {
       Health health;
       good = DecodeHealth(frame.body, &health);
       if (good) {
-        SetHealth(health.up, std::move(health.error), std::move(health.warning));
+        SetHealth(health.up, std::move(health.error), std::move(health.warning), health.sending);
       }
       break;
     }

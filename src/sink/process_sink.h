@@ -105,7 +105,7 @@ class ProcessSink : public Sink {
   void Tell(FrameType type, const std::string& body);
   void SetIdentity(std::string server_run);
   bool Resolve(const Result& result);
-  void SetHealth(bool up, Error error, Error warning);
+  void SetHealth(bool up, Error error, Error warning, bool sending = false);
 
   const std::string executable_;
   const SinkConfig config_;

@@ -29,7 +29,7 @@
 
 namespace outbox::sink {
 
-inline constexpr uint32_t kProtocolVersion = 6;
+inline constexpr uint32_t kProtocolVersion = 7;
 inline constexpr size_t kFrameHeader = 8;
 // A larger frame means a broken peer. The sink's frames are small: a process that was taken over must not cost its
 // worker much.
@@ -146,7 +146,7 @@ class ResultsReader {
   bool good_ = true;
 };
 std::string EncodeHealth(const Health& health);
-bool DecodeHealth(std::string_view body, Health* health);  // sets up, error and warning, leaves the counters alone
+bool DecodeHealth(std::string_view body, Health* health);  // leaves the counters alone
 std::string EncodeIdentity(const std::string& server_run);
 bool DecodeIdentity(std::string_view body, std::string* server_run);
 std::string EncodeAsk(const std::vector<AskedStream>& streams);

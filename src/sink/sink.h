@@ -58,6 +58,7 @@ struct Health {
   uint64_t unready_deaths = 0;  // of the deaths, those before the process had looked at any record
   uint64_t kills = 0;           // of the others, those by a SIGKILL from outside: an operator, the OOM killer
   uint64_t unready_kills = 0;   // of the unready ones, those
+  bool sending = false;         // what was submitted is on its way still: no outcome for a while, but bytes move
 };
 
 // Where delivered records of a flow are at the destination.

@@ -142,7 +142,7 @@ void CheckBody(FrameType type, std::string_view body) {
         CheckText(health.warning);
         FUZZ_CHECK(DecodeHealth(EncodeHealth(health), &copy));
         FUZZ_CHECK(copy.up == health.up && SameError(copy.error, health.error) &&
-                   SameError(copy.warning, health.warning));
+                   SameError(copy.warning, health.warning) && copy.sending == health.sending);
       }
       break;
     }

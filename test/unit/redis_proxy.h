@@ -26,6 +26,7 @@ class Proxy {
     kHold,        // each EXEC
     kHoldSecond,  // those of all connections but the first
     kMuteSecond,  // these get no answers
+    kSlow,        // a hundred thousand bytes a second
     kCut,         // the answer of the next EXEC: the server executes it, and the connection is lost
   };
   Proxy(std::string path, std::string server) : path_(std::move(path)), server_(std::move(server)) {
@@ -113,13 +114,17 @@ class Proxy {
     const std::string exec = "*1\r\n$4\r\nEXEC\r\n";
     char bytes[65536];
     if (from_client) {
-      const ssize_t got = recv(pair->client, bytes, sizeof(bytes), 0);
+      const bool slow = mode_ == Mode::kSlow;
+      if (slow) {
+        usleep(10'000);
+      }
+      const ssize_t got = recv(pair->client, bytes, slow ? 1000 : sizeof(bytes), 0);
       if (got <= 0) {
         return false;
       }
       pair->up.append(bytes, static_cast<size_t>(got));
     }
-    const bool seeks = mode_ != Mode::kPass && mode_ != Mode::kMuteSecond;
+    const bool seeks = mode_ != Mode::kPass && mode_ != Mode::kMuteSecond && mode_ != Mode::kSlow;
     const size_t at = seeks ? pair->up.find(exec) : std::string::npos;
     size_t go = pair->up.size();
     if (at != std::string::npos && mode_ == Mode::kCut) {

@@ -347,5 +347,17 @@ TEST_F(RedisSecondConnectionTest, ItGoesWhenItIsNotNeeded) {
   EXPECT_EQ(Payloads("t"), Numbers(kRecords));
 }
 
+// A large record over a slow link is no silence, and its owner is told that it is on its way.
+TEST_F(RedisSecondConnectionTest, WhatTakesLongIsSaidToBeOnItsWay) {
+  BEGIN_BEHIND_PROXY_OR_SKIP({{"timeout", "1500"}});
+  proxy_->set_mode(Proxy::Mode::kSlow);
+  driver_->Submit(1, 0, {To("large", "k", std::string(600'000, 'x'))});
+  EXPECT_TRUE(driver_->Until([&] { return sink_->health().sending; }, 60));
+  EXPECT_TRUE(driver_->UntilResolved(120));
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 2u);
+  EXPECT_FALSE(sink_->health().sending);
+  EXPECT_TRUE(sink_->health().up);
+}
+
 }  // namespace
 }  // namespace outbox::sink

@@ -187,6 +187,10 @@ class FakeSink : public sink::Sink {
     health_.error = up ? Error{} : Error{ErrorClass::kDestination, "DOWN", "the test says so"};
     ++health_.changes;
   }
+  void SetSending(bool sending) {
+    health_.sending = sending;
+    ++health_.changes;
+  }
   void SetDown(Error error) {
     health_.up = false;
     health_.error = std::move(error);

@@ -60,6 +60,22 @@ TEST_P(ForgottenTest, ALaneThatDrainsForAMinuteIsHealed) {
 
 INSTANTIATE_TEST_SUITE_P(Events, ForgottenTest, testing::Values(1, 2, 65));
 
+// A large record over a slow link: its sink says that bytes move. It is not begun again and again.
+TEST_F(WatchdogTest, WhatIsOnItsWayStillIsNotForgotten) {
+  server.EmitCommitted("large");
+  Turn(true);
+  sink->SetSending(true);
+  RunUntil(clock.now + 5 * kMinute);
+  ASSERT_EQ(sinks, 1);
+  sink->SetSending(false);
+  RunUntil(clock.now + kMinute - 2'000'000);
+  EXPECT_EQ(sinks, 1);
+  sink->DeliverAll();
+  Turn();
+  EXPECT_EQ(State(), "idle");
+  EXPECT_EQ(broker.Order(), AllRows());
+}
+
 // The lane does not even drain: all others are delivered, but nothing can be acknowledged past the one.
 TEST_F(WatchdogTest, WhileOthersAreDeliveredAllTheTime) {
   server.EmitCommitted("lost");

@@ -258,8 +258,12 @@ TEST(Messages, RoundTrips) {
   EXPECT_FALSE(health_out.up);
   EXPECT_EQ(health_out.error.code, "NOAUTH");
   EXPECT_EQ(health_out.warning.code, "W");
+  EXPECT_FALSE(health_out.sending);
   EXPECT_EQ(health_out.changes, 0u);
   EXPECT_EQ(health_out.deaths, 0u);
+  health.sending = true;
+  ASSERT_TRUE(DecodeHealth(EncodeHealth(health), &health_out));
+  EXPECT_TRUE(health_out.sending);
 }
 
 // The worker stores and shows them: SQL takes no malformed text and no zero bytes.

@@ -2,7 +2,8 @@
 //
 // sink.h promises one outcome for each record, and a lane that drains waits for all of them: one that a sink forgets
 // would hold its lane, and all topics of it, for ever. A record that the destination itself keeps back does not count:
-// its sink says that it is down, or (Kafka) that the topic is in trouble, long before a minute has passed.
+// its sink says that it is down, or (Kafka) that the topic is in trouble, long before a minute has passed. Nor does one
+// that its sink says is on its way still, over a slow link.
 //
 // Only time counts in which the owner was running: a second at most from one call to the next, so that a paused machine
 // does not blame the sink. Monotonic microseconds.
@@ -25,7 +26,8 @@ class Watchdog {
   static constexpr int64_t kPatience = 60'000'000;
   static constexpr int64_t kStep = 1'000'000;
 
-  // Returns true if the record has had no outcome for a minute. `well`: the sink is up and not waiting to be admitted.
+  // Returns true if the record has had no outcome for a minute. `well`: the sink is up, not
+  // waiting to be admitted, and nothing is on its way for long.
   bool Check(const OldestRecord& oldest, bool well, int64_t now) {
     const int64_t step = std::min(now - looked_at_, kStep);
     looked_at_ = now;

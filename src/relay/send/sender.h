@@ -111,7 +111,7 @@ class Sender {
   void OnSinkClosed();
   // Returns false if nothing of this sender was in flight there.
   bool OnSinkDied(SinkUse sink, SinkDeath death);
-  // What is in flight at that sink, if anything, has had no outcome for too long. `well`: the sink is up.
+  // What is in flight at that sink, if anything, has had no outcome for too long. `well`: see Watchdog.
   bool Overdue(SinkUse sink, bool well, int64_t now) {
     return at_ == sink && watchdog_.Check(source_->oldest(), well, now);
   }

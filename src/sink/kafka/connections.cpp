@@ -4,10 +4,12 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 namespace outbox::sink::kafka {
 namespace {
@@ -15,6 +17,7 @@ namespace {
 constexpr uint8_t kEstablished = 1;  // TCP_ESTABLISHED, which is in the kernel's own headers
 constexpr uint32_t kSilentMs = 5000;
 constexpr uint64_t kMuchBytes = 8192;  // more than what a connection begins with
+constexpr uint64_t kFewBytes = 1024;  // questions whether a broker is there, in a second: one that hangs gets them, too
 
 struct Peer {
   bool spoke;   // something came from there; true if the kernel does not tell
@@ -48,12 +51,29 @@ void Connections::Tell() {
   }
 }
 
+bool Connections::Sending() {
+  const std::lock_guard lock(mutex_);
+  bool sending = false;
+  for (auto& [fd, arrived] : open_) {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    int left = 0;
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
+        size < offsetof(tcp_info, tcpi_bytes_acked) + sizeof info.tcpi_bytes_acked || ioctl(fd, TIOCOUTQ, &left) != 0) {
+      continue;
+    }
+    const uint64_t before = std::exchange(arrived, info.tcpi_bytes_acked);
+    sending |= left > 0 && arrived > before + kFewBytes && info.tcpi_last_data_recv >= kSilentMs;
+  }
+  return sending;
+}
+
 int Connections::Connect(int fd, const sockaddr* address, int size, const char*, void* self) {
   auto* connections = static_cast<Connections*>(self);
   connections->begun_.fetch_add(1, std::memory_order_release);
   {
     const std::lock_guard lock(connections->mutex_);
-    connections->open_.insert(fd);
+    connections->open_.emplace(fd, 0);
     connections->Tell();
   }
   // The socket does not block.
@@ -65,8 +85,8 @@ int Connections::Close(int fd, void* self) {
   {
     const std::lock_guard lock(connections->mutex_);
     connections->open_.erase(fd);
-    const auto lives = [](int other) {
-      const Peer peer = PeerOf(other);
+    const auto lives = [](const auto& other) {
+      const Peer peer = PeerOf(other.first);
       return peer.spoke && peer.there;
     };
     // What the library closes of its own accord while the peer is there says nothing: newer ones do so with the

@@ -9,8 +9,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <mutex>
-#include <set>
 
 namespace outbox::sink::kafka {
 
@@ -26,6 +26,9 @@ class Connections {
   uint64_t losses() const { return losses_.load(std::memory_order_acquire); }
   // How many a broker that had spoken has closed after much had been sent over them.
   uint64_t closings() const { return closings_.load(std::memory_order_acquire); }
+  // Whether by one of them, which has brought no answer for a while, bytes still went out since this was asked last: a
+  // large request on a slow way. To be asked about once a second.
+  bool Sending();
   // The eventfd may be closed after.
   void Mute();
 
@@ -41,7 +44,7 @@ class Connections {
   std::atomic<uint64_t> closings_{0};
   std::mutex mutex_;  // of all below
   int event_fd_;
-  std::set<int> open_;
+  std::map<int, uint64_t> open_;  // and how many bytes had arrived there when Sending() was asked
 };
 
 }  // namespace outbox::sink::kafka

@@ -42,6 +42,13 @@ void DestinationHealth::SetWarning(Error warning) {
   }
 }
 
+void DestinationHealth::SetSending(bool sending) {
+  if (sending != told_.sending) {
+    told_.sending = sending;
+    ++told_.changes;
+  }
+}
+
 void DestinationHealth::Tell(Error error) {
   // The library's texts vary from one attempt to the next; the first says what happened.
   if (told_.up || told_.error.code != error.code || told_.error.error_class != error.error_class) {

@@ -31,6 +31,7 @@ class DestinationHealth {
   // Nothing but a new producer can show that it is over.
   void SetDownByFatal(Error error);
   void SetWarning(Error warning);
+  void SetSending(bool sending);
   // The library reports a connection that failed. It tries again; only all of them together say something.
   void ConnectionFailed(std::string text, int64_t now) {
     Said(text, now);

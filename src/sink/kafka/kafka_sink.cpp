@@ -228,6 +228,8 @@ void KafkaSink::RetireProducers(int64_t now) {
   more_ = false;
   health_.ProducerEnded();
   stalled_.asking_since = 0;
+  stalled_.sending_until = 0;
+  health_.SetSending(false);
   producers_.Retire(bytes, now);
   if (const Error* warning = producers_.Warning(); warning != nullptr) {
     health_.SetWarning(*warning);

@@ -103,6 +103,8 @@ class Producer {
   // It has met its cluster and lost all connections since: what it finds there may be another one with the same id.
   // What was lost before were addresses that hang up.
   bool cut_off() const { return met_ && connections_.losses() > losses_before_; }
+  // See Connections.
+  bool Sending() { return connections_.Sending(); }
   // Connections that brokers have closed in the midst of a request.
   void NoteClosings(int64_t now) { closings_.Note(connections_.closings(), now); }
   const Closings& closings() const { return closings_; }

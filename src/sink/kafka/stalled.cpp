@@ -11,6 +11,7 @@ namespace {
 
 // The library repeats what it says of a broker every 30 s.
 constexpr int64_t kSaidMicros = int64_t{60} * 1'000'000;
+constexpr int64_t kSendingMicros = int64_t{5} * 1'000'000;  // bytes on a slow way come in bursts
 
 bool Waits(const Partition& partition, int64_t since) {
   return partition.inflight > 0 && partition.moved_at < since;
@@ -42,12 +43,18 @@ bool Waits(const Topic& topic, int64_t since) {
 // Does nothing while it may be the destination's trouble: a record must have been delivered, or a broker have answered,
 // just now.
 void KafkaSink::FindStalled(int64_t now) {
+  producers_.ForEach([&](Producer* each) {
+    stalled_.sending_until = each->Sending() ? now + kSendingMicros : stalled_.sending_until;
+  });
+  const bool sending = in_library_ > 0 && now < stalled_.sending_until;
+  health_.SetSending(sending);
   if (in_library_ == 0 || !health_.up()) {
     stalled_.asking_since = 0;
     return;
   }
   const int64_t said_since = now - kSaidMicros;
-  const int64_t long_since = now - settings_.patience.stalled;
+  // What goes out slowly may be for any of them: then it is too early to say that one takes nothing.
+  const int64_t long_since = sending ? 0 : now - settings_.patience.stalled;
   // Where a broker refuses, it gets no better by waiting for as long.
   const int64_t early_since = health_.refuses(said_since) ? now - settings_.patience.refused : long_since;
   const auto refusal = [&](const Topic& topic) { return health_.refusal(Awaited(topic, early_since), said_since); };

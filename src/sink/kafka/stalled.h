@@ -16,6 +16,7 @@ struct StalledSearch {
   int64_t next_at = 0;        // when to look next
   int64_t asking_since = 0;   // since when the cluster is asked about topics that may be stalled; 0: it is not
   int64_t early_at = 0;       // while other topics wait, none of a broker that refuses ends a producer sooner before
+  int64_t sending_until = 0;  // something goes out slowly
   bool found = false;         // the producer ends because of them
 };
 

@@ -18,7 +18,7 @@ constexpr std::string_view kQueued = "+QUEUED\r\n";
 
 void Pipeline::Await(Awaited awaited) {
   if (awaited_.empty()) {
-    quiet_since_ = MonotonicMicros();
+    awaits_since_ = quiet_since_ = MonotonicMicros();
   }
   awaited_.push_back(std::move(awaited));
 }
@@ -49,7 +49,7 @@ void Pipeline::SendDiscard(Handler done) {
 void Pipeline::End(std::string_view command, ExecHandler done) {
   Transaction& transaction = *awaited_.back().transaction;
   if (!awaits()) {
-    quiet_since_ = MonotonicMicros();
+    awaits_since_ = quiet_since_ = MonotonicMicros();
   }
   if (awaited_.size() == 1 && transaction.queued == 0 && transaction.commands >= kManyCommands) {
     connection_.ExpectBytes(transaction.commands * kQueued.size() + 1);  // no refusal is shorter

@@ -58,6 +58,8 @@ class Pipeline {
 
   // The server owes an answer.
   bool awaits() const;
+  // Since when it has owed one all the time.
+  int64_t awaits_since() const { return awaits_since_; }
   // Last time bytes moved, also from the socket to the server, or something was asked of an idle server.
   int64_t quiet_since() const { return quiet_since_; }
   // Call at least at CountPauseBy() while a reply is awaited, and in every turn: the time in which this process or the
@@ -95,6 +97,7 @@ class Pipeline {
   std::deque<Awaited> awaited_;
   std::vector<ReplyView> elements_;
   int64_t quiet_since_ = 0;
+  int64_t awaits_since_ = 0;
   int64_t counted_at_ = 0;
 };
 

@@ -18,7 +18,8 @@ constexpr int64_t kSecond = 1000 * kMilli;
 constexpr int64_t kFirstRetry = 100 * kMilli;
 constexpr int64_t kLastRetry = 5 * kSecond;
 constexpr int64_t kIdlePing = 10 * kSecond;
-constexpr int64_t kOfUse = kSecond;  // a connection that could be used for so long
+constexpr int64_t kSending = 2 * kSecond;  // a record that takes so long is said to be on its way
+constexpr int64_t kOfUse = kSecond;        // a connection that could be used for so long
 constexpr int64_t kIdentifyAgain = 3 * kSecond;
 constexpr int64_t kTransactionsAgain = 10 * kSecond;  // where they are refused: whether they still are
 constexpr int64_t kRightsAgain = 10 * kSecond;        // where the check for lost writes is refused: the same
@@ -112,7 +113,23 @@ void RedisSink::Poll(std::vector<Result>* results) {
     writer_.Dispatch();
   }
   LeaveIfIdle();
+  const size_t before = results->size();
   writer_.outcomes()->TakeResults(results);
+  ShowSending(/*outcomes=*/results->size() != before);
+}
+
+// A record of a megabyte takes minutes where the way to the server is slow. Its owner is not to take it for forgotten:
+// a server that is silent is left in time.
+void RedisSink::ShowSending(bool outcomes) {
+  const int64_t now = MonotonicMicros();
+  outcome_at_ = outcomes ? now : outcome_at_;
+  const Pipeline& executes = writer_.second_runs() ? *second_.pipeline() : pipeline_;
+  const bool sending =
+      state_ == State::kReady && executes.awaits() && now - std::max(outcome_at_, executes.awaits_since()) >= kSending;
+  if (sending != health_.sending) {
+    health_.sending = sending;
+    ++health_.changes;
+  }
 }
 
 void RedisSink::Connect() {

@@ -81,6 +81,7 @@ class RedisSink : public Sink {
   void NoteRefused(const char* command, const redisReply& reply);
   void NoteSingles();
   void ShowWarning();
+  void ShowSending(bool outcomes);
   void CheckDeadlines();
   // The connection is of no use. Nothing if `error` is ok().
   void Lost(Error error);
@@ -92,7 +93,8 @@ class RedisSink : public Sink {
 
   State state_ = State::kWaiting;
   Health health_;
-  Error eviction_;  // warnings
+  int64_t outcome_at_ = 0;  // the last of any record
+  Error eviction_;          // warnings
   Error no_loss_check_;
   bool info_refused_ = false;  // when it was last asked how the memory is set up
   Error no_transactions_;
