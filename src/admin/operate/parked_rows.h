@@ -59,10 +59,10 @@ struct ParkedKey {
 // Locks and returns those of them that are still dead and that no other transaction has locked.
 std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys);
 
-// Until the transaction ends this route stays as it is, and so does the number of its lanes, so that a lane number written
-// meanwhile is valid. Call before any row of it is locked, for one route in a transaction, and in short transactions
-// only: it keeps alter_route() waiting, and the keeper from exchanging lanes. Returns whether the route is to have another
-// number of lanes; then a caller that works in batches pauses between two.
+// Until the transaction ends this route stays as it is, and so does the number of its lanes, so that a lane number
+// written meanwhile is valid. Call before any row of it is locked, for one route in a transaction, and in short
+// transactions only: it keeps alter_route() waiting, and the keeper from exchanging lanes. Returns whether the route is
+// to have another number of lanes; then a caller that works in batches pauses between two.
 bool HoldRoute(const std::string& route_id);
 
 // Topic, order key and lane as the route would give them today: templates and lanes may have changed since. It reads a

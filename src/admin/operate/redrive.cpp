@@ -116,8 +116,9 @@ struct Work {
   Cell reason = std::nullopt;
 };
 
-// A batch is of one route: it waits for that with nothing in hand. Whoever changes several routes in one transaction takes
-// them in an order of his own, and would come to a deadlock with a batch that holds one of them and waits for another.
+// A batch is of one route: it waits for that with nothing in hand. Whoever changes several routes in one transaction
+// takes them in an order of his own, and would come to a deadlock with a batch that holds one of them and waits for
+// another.
 void OrderByRoute(std::vector<ParkedKey>* page) {
   std::stable_sort(page->begin(), page->end(),
                    [](const ParkedKey& a, const ParkedKey& b) { return a.route_id < b.route_id; });
