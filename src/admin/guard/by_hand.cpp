@@ -122,7 +122,8 @@ void CountRow(const TriggerData* trigger, const std::string& command) {
 }
 
 void Tell(const TriggerData* trigger, const std::string& command) {
-  const Doing done = Guard([trigger] { return doing.Take(NamedTable(trigger)); });
+  Doing done = {};
+  Guard([trigger, &done] { done = doing.Take(NamedTable(trigger)); });
   if (done.rows == 0) {
     return;
   }
