@@ -163,7 +163,7 @@ BEGIN
     EXECUTE format('GRANT %s TO %s', what, role);
   END LOOP;
   INSERT INTO outbox.audit (who, action, detail)
-  VALUES (session_user, 'grant_' || grant_to.action, jsonb_strip_nulls(jsonb_build_object('to', grant_to.role) || grant_to.detail));
+  VALUES (session_user, 'grant_' || grant_to.action, jsonb_strip_nulls(jsonb_build_object('to', pg_get_userbyid(grant_to.role::oid)) || grant_to.detail));
 END
 $grant$;
 COMMENT ON FUNCTION outbox_internal.grant_to(regrole, text, jsonb) IS 'grants what the action grants, and writes it into outbox.audit';
@@ -189,7 +189,7 @@ BEGIN
   IF NOT outbox_internal.needs_schema(role::oid) THEN
     EXECUTE format('REVOKE USAGE ON SCHEMA outbox FROM %s', role);
   END IF;
-  INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'revoke_' || revoke_from.action, jsonb_build_object('from', revoke_from.role));
+  INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'revoke_' || revoke_from.action, jsonb_build_object('from', pg_get_userbyid(revoke_from.role::oid)));
   RETURN true;
 END
 $revoke$;

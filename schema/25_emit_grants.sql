@@ -53,7 +53,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT DISTINCT c.oid::regclass, c.relowner, CASE WHEN NOT n.nothing THEN t.topic END
   FROM (
-    SELECT g.tgrelid, 'outbox.event.' || convert_from(substr(g.tgargs, 1, position('\x00'::bytea IN g.tgargs) - 1), getdatabaseencoding()) AS topic
+    SELECT g.tgrelid, 'outbox.event.' || convert_from(substr(g.tgargs, 1, position(E'\\x00'::bytea IN g.tgargs) - 1), getdatabaseencoding()) AS topic
     FROM pg_catalog.pg_trigger g WHERE g.tgfoid = to_regprocedure('outbox.emit_row()') AND g.tgnargs > 0
   ) t
   JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid

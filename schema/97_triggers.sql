@@ -2,13 +2,16 @@
 -- What triggers the tables and views of outbox have, as they have just been made: doctor() compares. Behind all parts that make
 -- some. (Run again in a step from one version to the next.)
 -- ---------------------------------------------------------------------------------------------------------------------
--- By what a trigger is, not by its text: that is another version's when the server is upgraded.
+-- By what a trigger is, not by its text: that is another version's when the server is upgraded. And by plain names, which none
+-- of ours needs quotes for: what is quoted follows quote_all_identifiers, in the session that made it and in the one that asks.
 DO $made$
 DECLARE
   made text;
+  quoting text := pg_catalog.current_setting('quote_all_identifiers');
 BEGIN
-  SELECT pg_catalog.string_agg(pg_catalog.format('(%L, %L, %s, %L, %L, %L, %L, %L)', pg_catalog.format('%I.%I', n.nspname, c.relname), t.tgname,
-      t.tgtype, p.pronamespace::pg_catalog.regnamespace::text OPERATOR(pg_catalog.||) '.' OPERATOR(pg_catalog.||) p.proname,
+  PERFORM pg_catalog.set_config('quote_all_identifiers', 'off', true);
+  SELECT pg_catalog.string_agg(pg_catalog.format('(%L, %L, %s, %L, %L, %L, %L, %L)', n.nspname OPERATOR(pg_catalog.||) '.' OPERATOR(pg_catalog.||) c.relname, t.tgname,
+      t.tgtype, f.nspname OPERATOR(pg_catalog.||) '.' OPERATOR(pg_catalog.||) p.proname,
       (SELECT pg_catalog.string_agg(a.attname, ' ' ORDER BY a.attname) FROM pg_catalog.pg_attribute a
        WHERE a.attrelid OPERATOR(pg_catalog.=) c.oid AND a.attnum OPERATOR(pg_catalog.=) ANY (t.tgattr)),
       t.tgqual IS NOT NULL, t.tgenabled, pg_catalog.pg_get_triggerdef(t.oid)), E',\n'
@@ -17,9 +20,11 @@ BEGIN
   JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) t.tgrelid
   JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
   JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) t.tgfoid
+  JOIN pg_catalog.pg_namespace f ON f.oid OPERATOR(pg_catalog.=) p.pronamespace
   WHERE (n.nspname OPERATOR(pg_catalog.=) 'outbox' OR n.nspname OPERATOR(pg_catalog.=) 'outbox_internal')
-    AND p.pronamespace OPERATOR(pg_catalog.=) 'outbox_internal'::pg_catalog.regnamespace
+    AND f.nspname OPERATOR(pg_catalog.=) 'outbox_internal'
     AND NOT c.relispartition AND NOT t.tgisinternal AND t.tgparentid OPERATOR(pg_catalog.=) 0;
+  PERFORM pg_catalog.set_config('quote_all_identifiers', quoting, true);
   EXECUTE pg_catalog.format('CREATE OR REPLACE FUNCTION outbox_internal.own_triggers() '
     'RETURNS TABLE (relation text, trigger_name name, type int, function text, columns text, conditional boolean, enabled text, definition text) '
     'LANGUAGE sql STABLE AS %L',
@@ -46,8 +51,9 @@ CREATE OR REPLACE VIEW outbox_internal.missing_trigger AS
   LEFT JOIN pg_catalog.pg_trigger t ON t.tgrelid OPERATOR(pg_catalog.=) x.relation::pg_catalog.oid
     AND t.tgname OPERATOR(pg_catalog.=) o.trigger_name AND NOT t.tgisinternal
   LEFT JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) t.tgfoid
+  LEFT JOIN pg_catalog.pg_namespace f ON f.oid OPERATOR(pg_catalog.=) p.pronamespace
   WHERE t.oid IS NULL OR t.tgtype OPERATOR(pg_catalog.<>) o.type OR (t.tgqual IS NOT NULL) IS DISTINCT FROM o.conditional
-    OR p.pronamespace::pg_catalog.regnamespace::text OPERATOR(pg_catalog.||) '.' OPERATOR(pg_catalog.||) p.proname IS DISTINCT FROM o.function
+    OR f.nspname OPERATOR(pg_catalog.||) '.' OPERATOR(pg_catalog.||) p.proname IS DISTINCT FROM o.function
     OR (SELECT pg_catalog.string_agg(a.attname, ' ' ORDER BY a.attname) FROM pg_catalog.pg_attribute a
         WHERE a.attrelid OPERATOR(pg_catalog.=) t.tgrelid AND a.attnum OPERATOR(pg_catalog.=) ANY (t.tgattr)) IS DISTINCT FROM o.columns;
 REVOKE ALL ON outbox_internal.missing_trigger FROM PUBLIC;

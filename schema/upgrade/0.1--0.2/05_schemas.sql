@@ -60,13 +60,13 @@ BEGIN
            ELSE pg_catalog.format('%s %s', CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' WHEN 'i' THEN 'INDEX' WHEN 'I' THEN 'INDEX' ELSE 'TABLE' END,
                                   c.oid::pg_catalog.regclass) END,
       pg_catalog.regexp_replace(d.description,
-        '\moutbox\.(clock_ceiling|emit_right|foreign_event|identity|lane|lane_start|log|log_spare|origin|outcome|parked|progress|server_run|side_lane|side_topic|tick)\M',
-        'outbox_internal.\1', 'g'))
+        E'\\moutbox\\.(clock_ceiling|emit_right|foreign_event|identity|lane|lane_start|log|log_spare|origin|outcome|parked|progress|server_run|side_lane|side_topic|tick)\\M',
+        E'outbox_internal.\\1', 'g'))
     FROM pg_catalog.pg_description d
     JOIN pg_catalog.pg_class c ON d.classoid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND d.objoid OPERATOR(pg_catalog.=) c.oid
     LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) c.oid AND a.attnum OPERATOR(pg_catalog.=) d.objsubid
     WHERE c.relnamespace OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.regnamespace[])
-      AND d.description OPERATOR(pg_catalog.~) '\moutbox\.(clock_ceiling|emit_right|foreign_event|identity|lane|lane_start|log|log_spare|origin|outcome|parked|progress|server_run|side_lane|side_topic|tick)\M'
+      AND d.description OPERATOR(pg_catalog.~) E'\\moutbox\\.(clock_ceiling|emit_right|foreign_event|identity|lane|lane_start|log|log_spare|origin|outcome|parked|progress|server_run|side_lane|side_topic|tick)\\M'
   LOOP
     EXECUTE what;
   END LOOP;

@@ -54,7 +54,7 @@ std::string ServerFace(const std::string& server) {
   std::vector<Row> rows = RunSql(
       Access::kWrite,
       "SELECT coalesce((SELECT jsonb_object_agg(o.option_name, o.option_value) FROM "
-      "pg_options_to_table(s.srvoptions) o), '{}') || jsonb_build_object('owner', s.srvowner::regrole, "
+      "pg_options_to_table(s.srvoptions) o), '{}') || jsonb_build_object('owner', pg_get_userbyid(s.srvowner), "
       "'mappings', (SELECT jsonb_agg(m.usename ORDER BY m.usename) FROM pg_user_mappings m WHERE m.srvid = s.oid)) "
       "FROM pg_foreign_server s WHERE s.srvname = $1::name",
       {Cell(server)});

@@ -1,0 +1,76 @@
+# Settings of a session that change how names and values are written: doctor() and the guards say the same under each of them as
+# without, whether they were so when the extension was made or updated, or are when somebody asks. None is lost on the way.
+# matrix: G2 R73
+use strict;
+use warnings;
+
+use Outbox::Test;
+use Test::More;
+
+my $node = new_node(extension => 0, conf => stage_with('outbox--0.1.sql') . "max_worker_processes = 24\n");
+my $flipped = join ' ', map { "SET $_;" } 'quote_all_identifiers = on', q{search_path = public}, q{datestyle = 'SQL, DMY'}, 'intervalstyle = sql_standard',
+	'extra_float_digits = -15', 'bytea_output = escape', 'standard_conforming_strings = off', q{timezone = 'Asia/Kathmandu'}, 'array_nulls = off',
+	'transform_null_equals = on', q{lc_monetary = 'C'};
+my %made = (plain => 'CREATE EXTENSION outbox', flipped => "$flipped CREATE EXTENSION outbox",
+	updated => "CREATE EXTENSION outbox VERSION '0.1'; $flipped ALTER EXTENSION outbox UPDATE");
+my $wrong = q{SELECT coalesce(string_agg(concat_ws(' | ', status, detail, hint), E'\n' ORDER BY detail), '') FROM outbox.doctor()
+	WHERE "check" IN ('guards', 'triggers', 'foreign keys', 'rights', 'day tables') AND status <> 'ok'};
+
+sub same
+{
+	my ($database, $what, $sql, $expected) = @_;
+	is($node->safe_psql($database, $_->[1] . $sql), $expected // $node->safe_psql($database, $sql), "$database, asked $_->[0]: $what") foreach [ 'plainly', '' ], [ 'flipped', $flipped ];
+	return;
+}
+
+my $own = q{SELECT string_agg(o::text, E'\n' ORDER BY o.relation, o.trigger_name) FROM outbox_internal.own_triggers() o};
+my $plain;
+foreach my $database (qw(plain flipped updated))
+{
+	$node->safe_psql('postgres', "CREATE DATABASE $database");
+	is($node->safe_psql($database, "$made{$database}; SHOW quote_all_identifiers"), $database eq 'plain' ? 'off' : 'on', "$database: the setting stays as it was");
+	$node->safe_psql($database, q{CREATE SERVER n FOREIGN DATA WRAPPER outbox_null; SELECT outbox.create_route('r', server => 'n');
+		SELECT outbox.emit('order', 1, 'e', '{}');});
+	is($node->safe_psql($database, "SELECT outbox.wait_until_idle('120 s')"), 't', "$database: what was emitted is published");
+	$plain //= $node->safe_psql($database, $own);
+	is($node->safe_psql($database, $own), $plain, "$database: it knows its triggers by the same texts");
+	same($database, 'nothing is wrong', $wrong, '');
+	my $ok = 'SELECT outbox.doctor_ok()';
+	same($database, 'doctor_ok()', $ok);
+	same($database, 'all rows that are not of figures', q{SELECT string_agg(concat_ws(' | ', "check", status, hint), E'\n' ORDER BY "check", status, hint) FROM outbox.doctor()});
+
+	# A day table without one of its guards, a table with another one's, and one that somebody added: told of, with what mends it.
+	my $day = $node->safe_psql($database, q{SELECT tableoid::regclass FROM outbox_internal.log LIMIT 1});
+	$node->safe_psql($database, qq{SET outbox.allow_loss = on; DROP TRIGGER log_loss ON $day;});
+	same($database, 'a guard is gone', $wrong);
+	my $hint = $node->safe_psql($database, $flipped . q{SELECT hint FROM outbox.doctor() WHERE "check" = 'guards' AND status <> 'ok'});
+	like($hint, qr/\ACREATE OR REPLACE TRIGGER log_loss [^"]* ON \Q$day\E /, "$database: it says what makes it again");
+	$node->safe_psql($database, "$flipped $hint");
+	same($database, 'and it is there again', $wrong, '');
+}
+
+# What the guards refuse, and the words they say it with.
+foreach my $database (qw(plain flipped))
+{
+	$node->safe_psql($database, q{SELECT outbox.pause(route => 'r', reason => 'x'); SELECT outbox.emit('order', 1, 'e', '{}');});
+	my $day = $node->safe_psql($database, q{SELECT tableoid::regclass FROM outbox_internal.log LIMIT 1});
+	foreach my $sql ('DELETE FROM outbox_internal.log', 'TRUNCATE outbox_internal.log', "DROP TABLE $day", "ALTER TABLE outbox_internal.log DETACH PARTITION $day",
+		'DROP SERVER n CASCADE', 'DROP EXTENSION outbox CASCADE', q{SELECT outbox.drop_route('r')}, 'ALTER TABLE outbox_internal.log DISABLE TRIGGER ALL',
+		'UPDATE outbox_internal.lane SET lane = 5', 'DROP TRIGGER log_guard ON outbox_internal.log', 'TRUNCATE outbox_internal.parked')
+	{
+		my (undef, undef, $said) = $node->psql($database, "BEGIN; $sql; ROLLBACK");
+		my (undef, undef, $flipped_said) = $node->psql($database, "$flipped BEGIN; $sql; ROLLBACK");
+		s/^psql:[^ ]* //mg, s/"//g foreach $said, $flipped_said;
+		like($said, qr{^(ERROR|NOTICE): }m, "$database: not done without a word: $sql");
+		is($flipped_said, $said, "$database: $sql");
+	}
+}
+
+# What the audit keeps of roles is their names.
+$node->safe_psql('plain', q{CREATE ROLE "An app"; CREATE ROLE app});
+$node->safe_psql('plain', qq{$flipped SELECT outbox.grant_emit('"An app"'), outbox.grant_emit('app'), outbox.revoke_emit('app'); GRANT USAGE ON FOREIGN SERVER n TO app;
+	GRANT USAGE ON FOREIGN DATA WRAPPER outbox_null TO app; ALTER SERVER n OWNER TO app});
+is($node->safe_psql('plain', q{SELECT string_agg(coalesce(detail ->> 'to', detail ->> 'from', detail #>> '{changed,owner,to}'), ', ' ORDER BY at) FROM outbox.audit
+	WHERE action ~ '^(grant|revoke)_' OR action = 'alter server'}), 'An app, app, app, app', 'in the audit, too');
+no_server_crashed($node);
+done_testing();
