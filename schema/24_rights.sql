@@ -1,7 +1,8 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Rights that outbox grants: one line instead of a page of GRANTs, which is taken back as a whole. What an action (emit, receive,
 -- operate) grants is outbox_internal.<action>_grants(). Rights by pattern also say in which names a role may act, in a table that
--- src/pg/rights.h reads. (Run again in a step from one version to the next.)
+-- src/pg/rights.h reads. What is called to grant has jit off, as what the library runs (src/pg/statement_settings.cpp). (Run again in
+-- a step from one version to the next.)
 -- ---------------------------------------------------------------------------------------------------------------------
 
 -- Rights by pattern: the action, what its names are called, and patterns as an example. The table outbox_internal.<action>_right

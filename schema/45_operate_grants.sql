@@ -34,7 +34,7 @@ END;
 COMMENT ON FUNCTION outbox_internal.operate_grants() IS 'what grant_operate() grants';
 
 CREATE OR REPLACE FUNCTION outbox.grant_operate(role regrole) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $grant$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off AS $grant$
 BEGIN
   PERFORM outbox_internal.check_role(role, 'operate', true);
   PERFORM outbox_internal.grant_to(role, 'operate');
@@ -43,7 +43,7 @@ $grant$;
 COMMENT ON FUNCTION outbox.grant_operate(regrole) IS 'lets a role look, read and act on parked events, pause and resume, replay and seek';
 
 CREATE OR REPLACE FUNCTION outbox.revoke_operate(role regrole) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $revoke$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off AS $revoke$
 BEGIN
   PERFORM outbox_internal.check_role(role, 'operate', false);
   IF NOT outbox_internal.revoke_from(role, 'operate') THEN

@@ -171,7 +171,7 @@ END;
 COMMENT ON FUNCTION outbox_internal.receive_grants() IS 'what grant_receive() grants';
 
 CREATE OR REPLACE FUNCTION outbox.grant_receive(role regrole, consumers text[] DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $grant$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off AS $grant$
 BEGIN
   PERFORM outbox_internal.check_role(role, 'receive', true);
   PERFORM outbox_internal.check_patterns('receive', consumers);
@@ -181,7 +181,7 @@ $grant$;
 COMMENT ON FUNCTION outbox.grant_receive(regrole, text[]) IS 'lets a role receive; with consumers (patterns) in their name only. The last call counts. It gives no way to take marks back, of whomever: that is grant_operate()';
 
 CREATE OR REPLACE FUNCTION outbox.revoke_receive(role regrole) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $revoke$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off AS $revoke$
 BEGIN
   PERFORM outbox_internal.revoke_by_pattern(role, 'receive');
 END
