@@ -69,40 +69,45 @@ int64 MachineStart() {
 // The same start of the machine: wall clocks are set right by less than this.
 constexpr int64 kSameStart = 10 * USECS_PER_SEC;
 
+// Calls write(slot) for each that is used: those of databases that are gone last, because what has no place at the next
+// start is left out.
+template <typename Slot, typename Work>
+void WriteSlots(Slot* slots, int count, const Work& write) {
+  for (const bool gone : {false, true}) {
+    for (int i = 0; i < count; i++) {
+      const Oid database = slots[i].database.load();
+      if (database != InvalidOid && IsGone(database) == gone) {
+        write(&slots[i]);
+      }
+    }
+  }
+}
+
 void Write(Stream* to) {
   to->Write(kMagic);
   to->Write(MachineStart());
-  for (int i = 0; i < Figures()->max_databases; i++) {
-    DatabaseFigures* slot = &DatabaseSlots()[i];
-    if (slot->database.load() != InvalidOid) {
-      to->Write(Part::kDatabase);
-      to->Write(slot->database.load());
-      to->Write(slot->reset_at.load());
-      WriteAll(slot, to);
-      WriteRecent(&slot->other, to);
-    }
-  }
-  for (int i = 0; i < Figures()->max_routes; i++) {
-    RouteSlot* slot = &RouteSlots()[i];
-    if (slot->database.load() != InvalidOid) {
-      to->Write(Part::kRoute);
-      to->Write(slot->database.load());
-      to->Write(slot->server);
-      to->Write(slot->route_id);
-      WriteAll(&slot->figures, to);
-      WriteRecent(&slot->figures, to);
-    }
-  }
-  for (int i = 0; i < Figures()->max_destinations; i++) {
-    DestinationFigures* slot = &DestinationSlots()[i];
-    if (slot->database.load() != InvalidOid) {
-      to->Write(Part::kDestination);
-      to->Write(slot->database.load());
-      to->Write(slot->server);
-      WriteAll(&slot->figures, to);
-      to->Write(ValueOf(slot->figures.down_since));
-    }
-  }
+  WriteSlots(DatabaseSlots(), Figures()->max_databases, [to](DatabaseFigures* slot) {
+    to->Write(Part::kDatabase);
+    to->Write(slot->database.load());
+    to->Write(slot->reset_at.load());
+    WriteAll(slot, to);
+    WriteRecent(&slot->other, to);
+  });
+  WriteSlots(RouteSlots(), Figures()->max_routes, [to](RouteSlot* slot) {
+    to->Write(Part::kRoute);
+    to->Write(slot->database.load());
+    to->Write(slot->server);
+    to->Write(slot->route_id);
+    WriteAll(&slot->figures, to);
+    WriteRecent(&slot->figures, to);
+  });
+  WriteSlots(DestinationSlots(), Figures()->max_destinations, [to](DestinationFigures* slot) {
+    to->Write(Part::kDestination);
+    to->Write(slot->database.load());
+    to->Write(slot->server);
+    WriteAll(&slot->figures, to);
+    to->Write(ValueOf(slot->figures.down_since));
+  });
   for (int i = 0; i < Figures()->max_prepared; i++) {
     PreparedEmit* slot = &PreparedSlots()[i];
     if (slot->xid.load() != 0) {
@@ -132,10 +137,8 @@ bool Read(Stream* from) {
       case Part::kEnd:
         return from->ok;
       case Part::kDatabase: {
-        if (number >= Figures()->max_databases) {
-          return true;
-        }
-        DatabaseFigures* slot = &DatabaseSlots()[number];
+        static DatabaseFigures left_out;
+        DatabaseFigures* slot = number < Figures()->max_databases ? &DatabaseSlots()[number] : &left_out;
         const Oid database = from->Read<Oid>();
         slot->reset_at = from->Read<int64_t>();
         ReadAll(from, slot);

@@ -106,16 +106,6 @@ bool IsDestinationShown(Oid database, Oid server) {
   return false;
 }
 
-// A database that is gone, or has no outbox any more.
-bool IsGone(Oid database) {
-  for (int i = 0; i < pg::Shared()->max_databases; i++) {
-    if (pg::Databases()[i].database == database) {
-      return false;
-    }
-  }
-  return true;
-}
-
 bool MayBeTaken(const RouteSlot& slot, Oid database, const LiveRoutes& live) {
   const Oid owner = slot.database.load();
   if (owner != database) {
@@ -160,6 +150,15 @@ WorkerFigures* WorkerSlots() {
 PreparedEmit* PreparedSlots() {
   return reinterpret_cast<PreparedEmit*>(reinterpret_cast<char*>(WorkerSlots()) +
                                          SizeOf<WorkerFigures>(store->max_workers));
+}
+
+bool IsGone(Oid database) {
+  for (int i = 0; i < pg::Shared()->max_databases; i++) {
+    if (pg::Databases()[i].database == database) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void InstallSharedMemoryHooks() {

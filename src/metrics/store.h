@@ -129,6 +129,9 @@ PreparedEmit* PreparedSlots();
 // Once, from _PG_init, while shared_preload_libraries are loaded; after pg::InstallSharedMemoryHooks().
 void InstallSharedMemoryHooks();
 
+// A database that is gone, or has no outbox any more. Under the lock of pg::Shared(), or in the postmaster alone.
+bool IsGone(Oid database);
+
 // The figures of this database; nullptr when there is none, and when all slots are taken.
 DatabaseFigures* FindDatabase(Oid database, bool create);
 
