@@ -94,12 +94,15 @@ outbox--$(EXTVERSION).sql: $(SCHEMA_PARTS)
 
 # --- and one for each step from a version to the next: schema/upgrade/FROM--TO/ in order. Its file REPLACE names the parts of
 # schema/ that the step runs again, all of whose statements may be run again; 30_sink_*.sql: every kind of destination, also
-# one that is new; 98_rights.sql: to whom belongs what all of them made. 99_finish.sql comes last.
+# one that is new; 98_rights.sql: to whom belongs what all of them made. 99_finish.sql comes last. FIRST names those that it
+# runs before anything else, too; so a part may be in it twice.
+first    = $(addprefix schema/,$(file <schema/upgrade/$(1)/FIRST))
 replaced = $(foreach part,$(file <schema/upgrade/$(1)/REPLACE),$(or $(sort $(wildcard schema/$(part))),schema/$(part)))
 define UPGRADE_RULE
-outbox--$(1).sql: $$(filter-out %/99_finish.sql,$$(wildcard schema/upgrade/$(1)/*.sql)) $$(call replaced,$(1)) \
+outbox--$(1).sql: schema/upgrade/$(1)/00_guard.sql $$(call first,$(1)) \
+    $$(filter-out %/00_guard.sql %/99_finish.sql,$$(wildcard schema/upgrade/$(1)/*.sql)) $$(call replaced,$(1)) \
     schema/upgrade/$(1)/99_finish.sql
-	cat $$^ > $$@
+	cat $$+ > $$@
 endef
 $(foreach step,$(UPGRADES),$(eval $(call UPGRADE_RULE,$(step))))
 

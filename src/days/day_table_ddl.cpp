@@ -155,7 +155,7 @@ const char* IndexSuffix(DayTableKind kind) {
 // What a partition does not get of its parent by itself.
 struct Inherited {
   const char* tablespace;  // a clause, or empty
-  bool full_identity;      // the whole row stands for one where the table is published, see schema/97_replicated.sql
+  bool full_identity;      // the whole row stands for one where the table is published, see schema/97_published.sql
 };
 
 void RunDdl(DayTableKind kind, int32 day, const Inherited& inherited) {
