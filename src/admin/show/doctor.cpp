@@ -67,6 +67,9 @@ Findings LookAtAll() {
     CheckClock(&findings);
     return findings;
   }
+  if (!CheckReach(&findings)) {
+    return findings;
+  }
   for (auto check :
        {CheckIdentity, CheckClock, CheckRetention, CheckPublications, CheckSubscriptions, CheckOwners, CheckRights}) {
     check(&findings);

@@ -82,5 +82,8 @@ void CheckLoneEmits(Findings* findings);
 // doctor_rights.cpp
 void CheckRights(Findings* findings);
 void CheckOwners(Findings* findings);
+// False: objects belong to several roles, and what runs as its owner may not read what the other checks read. Adds a
+// row then, and only then.
+bool CheckReach(Findings* findings);
 
 }  // namespace outbox::admin

@@ -106,16 +106,19 @@ CROSS JOIN LATERAL (
 WHERE EXISTS (SELECT FROM outbox_internal.emit_routines() p WHERE has_function_privilege(r.oid, p, 'EXECUTE'))
 GROUP BY r.rolname, e.topics ORDER BY 1 LIMIT 20)";
 
-// Objects of the extension that are not its tables' owner's: with the rights of another, what runs as its owner fails.
+// Objects of the extension that are not its tables' owner's: with the rights of another, what runs as its owner fails;
+// the last column says where.
 constexpr const char* kOwners = R"(
 WITH log AS (SELECT relowner AS owner FROM pg_class WHERE oid = 'outbox_internal.log'::regclass)
 SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.oid::regclass::text,
-       quote_ident(pg_get_userbyid(c.relowner)), quote_ident(pg_get_userbyid(log.owner))
+       quote_ident(pg_get_userbyid(c.relowner)), quote_ident(pg_get_userbyid(log.owner)),
+       CASE c.relkind WHEN 'v' THEN NOT pg_has_role(c.relowner, log.owner, 'USAGE') ELSE NOT pg_has_role(log.owner, c.relowner, 'USAGE') END
 FROM log, pg_class c WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND c.relkind IN ('r', 'p', 'v', 'S') AND c.relowner <> log.owner
   AND (c.relispartition OR EXISTS (SELECT FROM pg_depend d, pg_extension e WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
        AND d.deptype = 'e' AND d.refobjid = e.oid AND e.extname = 'outbox'))
 UNION ALL
-SELECT 'ROUTINE', p.oid::regprocedure::text, quote_ident(pg_get_userbyid(p.proowner)), quote_ident(pg_get_userbyid(log.owner))
+SELECT 'ROUTINE', p.oid::regprocedure::text, quote_ident(pg_get_userbyid(p.proowner)), quote_ident(pg_get_userbyid(log.owner)),
+       p.prosecdef AND NOT pg_has_role(p.proowner, log.owner, 'USAGE')
 FROM log, pg_proc p, pg_depend d, pg_extension e WHERE p.proowner <> log.owner AND d.classid = 'pg_proc'::regclass
   AND d.objid = p.oid AND d.deptype = 'e' AND d.refobjid = e.oid AND e.extname = 'outbox'
 ORDER BY 1, 2)";
@@ -184,6 +187,23 @@ size_t CheckTablesWithoutRight(Findings* findings) {
 }
 
 }  // namespace
+
+bool CheckReach(Findings* findings) {
+  const std::vector<Row> rows = RunSql(Access::kRead, kOwners);
+  const auto found = std::find_if(rows.begin(), rows.end(), [](const Row& row) { return row[4] == "t"; });
+  if (found == rows.end()) {
+    return true;
+  }
+  const Row& row = *found;
+  findings->Problem(
+      "owners",
+      row[1].value() + " belongs to " + row[2].value() + ", and outbox_internal.log to " + row[3].value() +
+          ": one of the two may not reach what is the other's, so views and functions of outbox fail, and "
+          "what doctor() would say of all else is left out.",
+      "REASSIGN OWNED BY " + row[2].value() + " TO " + row[3].value() +
+          "; gives all that the role has in this database.");
+  return false;
+}
 
 void CheckOwners(Findings* findings) {
   std::vector<Row> rows = RunSql(Access::kRead, kOwners);
