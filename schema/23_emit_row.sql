@@ -8,4 +8,4 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 CREATE FUNCTION outbox.emit_row() RETURNS trigger
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_row';
-COMMENT ON FUNCTION outbox.emit_row() IS 'trigger function emit_row(aggregate_type, key_column [, event_type_prefix [, left_out_column ...]]): emits each row change; who writes to the table needs no grant';
+COMMENT ON FUNCTION outbox.emit_row() IS 'trigger function emit_row(aggregate_type, key_column [, event_type_prefix [, left_out_column ...]]): emits each row change; who writes to the table needs no grant. An update that changes the key is deleted under the old key and created under the new one, row after row: where a statement exchanges or shifts keys, deleted may be the last event of a key that a row has';

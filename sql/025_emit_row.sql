@@ -107,3 +107,18 @@ SHOW datestyle;
 RESET extra_float_digits; RESET bytea_output; RESET intervalstyle; RESET datestyle; RESET quote_all_identifiers;
 SELECT convert_from(payload, 'UTF8') FROM outbox_internal.log WHERE aggregate_type = 'row_values' ORDER BY created_at;
 DROP TABLE row_values;
+
+-- Keys that are exchanged: in one statement, the last event of a key is deleted; by way of keys that no row has, created.
+CREATE TABLE row_swap (id int PRIMARY KEY DEFERRABLE, v text);
+CREATE TRIGGER row_swap AFTER INSERT OR UPDATE OR DELETE ON row_swap FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('row_swap', 'id');
+INSERT INTO row_swap VALUES (1, 'one'), (2, 'two');
+BEGIN;
+UPDATE row_swap SET id = 3 - id;
+SELECT aggregate_id, event_type, payload ->> 'v' AS v FROM outbox.event ORDER BY created_at;
+ROLLBACK;
+BEGIN;
+UPDATE row_swap SET id = -id;
+UPDATE row_swap SET id = 3 + id WHERE id < 0;
+SELECT aggregate_id, event_type, payload ->> 'v' AS v FROM outbox.event ORDER BY created_at;
+ROLLBACK;
+DROP TABLE row_swap;
