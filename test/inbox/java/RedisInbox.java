@@ -1,13 +1,14 @@
 import java.nio.charset.StandardCharsets;
 import java.sql.DriverManager;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.function.Function;
 import redis.clients.jedis.JedisPooled;
 import redis.clients.jedis.StreamEntryID;
 import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.params.XReadGroupParams;
-import redis.clients.jedis.resps.StreamEntry;
 
 /** A consumer of a Redis stream's group that handles each event once: docs/consumers.md. */
 public final class RedisInbox {
@@ -26,30 +27,35 @@ public final class RedisInbox {
           throw e;
         }
       }
-      var fresh = StreamEntryID.XREADGROUP_UNDELIVERED_ENTRY;
-      var after = new StreamEntryID("0-0"); // first what this consumer was given before it died; then what is new
+      Function<String, byte[]> bytes = text -> text.getBytes(StandardCharsets.UTF_8);
+      Function<Object, String> text = some -> new String((byte[]) some, StandardCharsets.UTF_8);
+      var after = "0"; // first what this consumer was given before it died; then what is new
       while (true) {
-        var answer = redis.xreadGroup(
-            "billing", env.get("INSTANCE"), XReadGroupParams.xReadGroupParams().count(100).block(1000), Map.of(stream, after));
-        List<StreamEntry> entries = answer == null || answer.isEmpty() ? List.of() : answer.get(0).getValue();
-        if (after != fresh) {
-          after = entries.isEmpty() ? fresh : entries.get(entries.size() - 1).getID();
+        // Bytes, as a payload may be any, which a StreamEntry would decode: [[stream, [[entry, [field, value, ...]], ...]]].
+        var answer = redis.xreadGroup(bytes.apply("billing"), bytes.apply(env.get("INSTANCE")),
+            XReadGroupParams.xReadGroupParams().count(100).block(1000), Map.entry(bytes.apply(stream), bytes.apply(after)));
+        var entries = answer == null || answer.isEmpty() ? List.of() : (List<?>) ((List<?>) answer.get(0)).get(1);
+        if (!after.equals(">")) {
+          after = entries.isEmpty() ? ">" : text.apply(((List<?>) entries.get(entries.size() - 1)).get(0));
         }
         for (var entry : entries) {
-          var fields = entry.getFields();
-          if (fields != null && !fields.isEmpty()) { // none: the entry was trimmed away after this consumer was given it
+          var list = (List<?>) ((List<?>) entry).get(1);
+          if (list != null && !list.isEmpty()) { // none: the entry was trimmed away after this consumer was given it
+            var fields = new HashMap<String, byte[]>();
+            for (int i = 0; i < list.size(); i += 2) {
+              fields.put(text.apply(list.get(i)), (byte[]) list.get(i + 1));
+            }
             receive.setString(1, "billing");
-            receive.setObject(2, UUID.fromString(fields.get("id")));
+            receive.setObject(2, UUID.fromString(text.apply(fields.get("id"))));
             try (var row = receive.executeQuery()) {
               row.next();
               if (row.getBoolean(1)) {
-                var payload = fields.get("payload"); // null: a tombstone
-                Handle.handle(db, payload == null ? null : payload.getBytes(StandardCharsets.UTF_8));
+                Handle.handle(db, fields.get("payload")); // null: a tombstone
               }
             }
             db.commit();
           }
-          redis.xack(stream, "billing", entry.getID());
+          redis.xack(bytes.apply(stream), bytes.apply("billing"), (byte[]) ((List<?>) entry).get(0));
         }
       }
     }

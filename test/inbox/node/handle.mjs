@@ -1,5 +1,7 @@
 // What the consumer does about an event: it is in the transaction of `db`, and no unique key protects it.
+const utf8 = new TextDecoder('utf-8', { fatal: true }) // takes bytes only
+
 export async function handle(db, payload) {
   if (payload === null) return // a tombstone
-  await db.query('INSERT INTO ledger (n) VALUES ($1)', [JSON.parse(payload).n])
+  await db.query('INSERT INTO ledger (n) VALUES ($1)', [JSON.parse(utf8.decode(payload)).n])
 }

@@ -13,15 +13,16 @@ await redis.xgroup('CREATE', stream, 'billing', '0', 'MKSTREAM').catch((e) => {
 })
 let after = '0' // first what this consumer was given before it died; then what is new: '>'
 for (;;) {
-  const answer = await redis.xreadgroup('GROUP', 'billing', process.env.INSTANCE, 'COUNT', 100, 'BLOCK', 1000, 'STREAMS', stream, after)
+  // Buffers, as a payload may be any bytes.
+  const answer = await redis.xreadgroupBuffer('GROUP', 'billing', process.env.INSTANCE, 'COUNT', 100, 'BLOCK', 1000, 'STREAMS', stream, after)
   const entries = answer?.[0][1] ?? []
   if (after !== '>') after = entries.length > 0 ? entries.at(-1)[0] : '>'
   for (const [entry, list] of entries) {
     if (list) { // null: the entry was trimmed away after this consumer was given it
       const fields = {}
-      for (let i = 0; i < list.length; i += 2) fields[list[i]] = list[i + 1]
+      for (let i = 0; i < list.length; i += 2) fields[list[i].toString()] = list[i + 1]
       await db.query('BEGIN')
-      const { rows } = await db.query('SELECT outbox.receive($1, $2) AS fresh', ['billing', fields.id])
+      const { rows } = await db.query('SELECT outbox.receive($1, $2) AS fresh', ['billing', fields.id.toString()])
       if (rows[0].fresh) await handle(db, fields.payload ?? null) // null: a tombstone
       await db.query('COMMIT')
     }
