@@ -1,5 +1,7 @@
-// The columns of the view outbox.event, in order [-].
+// The columns of the view outbox.event, in order, and of the foreign table that it reads [P].
 #pragma once
+
+#include "pg/prelude.h"
 
 namespace outbox::emit {
 
@@ -22,5 +24,9 @@ enum ViewColumn : int {
   kViewDataschema,
   kViewColumns
 };
+
+// Whether a relation has the first `count` of these columns, of the same types, and no other: its rows are put together
+// and taken apart by number. Plain.
+bool HasViewColumns(TupleDesc desc, int count = kViewColumns);
 
 }  // namespace outbox::emit

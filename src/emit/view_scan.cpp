@@ -241,7 +241,19 @@ struct Running {
   OwnScan* scan;
 };
 
+// Whoever may use the wrapper can make another foreign table of it.
+void CheckColumns(Relation table) {
+  if (!HasViewColumns(RelationGetDescr(table))) {
+    ereport(ERROR, (errcode(ERRCODE_FDW_INVALID_COLUMN_NUMBER),
+                    errmsg("foreign table \"%s\" has other columns than outbox_internal.own_event",
+                           RelationGetRelationName(table)),
+                    errdetail("Foreign-data wrapper outbox_own_event has these columns and no others, in this order."),
+                    errhint("Read the view outbox.event, which shows the events of the current transaction.")));
+  }
+}
+
 void Begin(ForeignScanState* node, int flags) {
+  CheckColumns(node->ss.ss_currentRelation);
   if ((flags & EXEC_FLAG_EXPLAIN_ONLY) != 0) {
     return;
   }

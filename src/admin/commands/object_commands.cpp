@@ -18,6 +18,7 @@ extern "C" {
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_foreign_data_wrapper.h"
+#include "catalog/pg_foreign_server.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
 #include "commands/extension.h"
@@ -67,6 +68,10 @@ ObjectAddress FindObject(ObjectType type, Node* name) {
     case OBJECT_FDW:
       found.objectId = get_foreign_data_wrapper_oid(strVal(name), true);
       found.classId = ForeignDataWrapperRelationId;
+      break;
+    case OBJECT_FOREIGN_SERVER:
+      found.objectId = get_foreign_server_oid(strVal(name), true);
+      found.classId = ForeignServerRelationId;
       break;
     default:
       break;

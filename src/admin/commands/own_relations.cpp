@@ -30,8 +30,8 @@ bool InSchemaInUse(Oid relation) {
 }
 
 bool IsOwnTable(Oid relation) {
-  if (!InSchemaInUse(relation) ||
-      (get_rel_relkind(relation) != RELKIND_RELATION && get_rel_relkind(relation) != RELKIND_PARTITIONED_TABLE)) {
+  const char kind = InSchemaInUse(relation) ? get_rel_relkind(relation) : '\0';
+  if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE && kind != RELKIND_FOREIGN_TABLE) {
     return false;
   }
   const Oid member = get_rel_relispartition(relation) ? get_partition_parent(relation, true) : relation;

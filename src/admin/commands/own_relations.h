@@ -12,7 +12,8 @@ namespace outbox::admin {
 
 // In a schema of outbox, while the extension is there and not just being made.
 bool InSchemaInUse(Oid relation);
-// A table of the extension, or a partition of one. (A day table that was detached is a user's own.)
+// A table of the extension, the foreign one of the view outbox.event, too, or a partition of one. (A day table that was
+// detached is a user's own.)
 bool IsOwnTable(Oid relation);
 // A view of the extension.
 bool IsOwnView(Oid relation);

@@ -300,6 +300,7 @@ void CheckRename(Node* statement) {
   const auto* rename = reinterpret_cast<RenameStmt*>(statement);
   switch (rename->renameType) {
     case OBJECT_TABLE:
+    case OBJECT_FOREIGN_TABLE:
     case OBJECT_INDEX:
     case OBJECT_SEQUENCE:
       CheckRenameRelation(rename->relation);
@@ -332,7 +333,8 @@ void CheckRename(Node* statement) {
 
 void CheckSetSchema(Node* statement) {
   const auto* alter = reinterpret_cast<AlterObjectSchemaStmt*>(statement);
-  const Oid table = alter->objectType == OBJECT_TABLE ? FindAltered(alter->relation) : InvalidOid;
+  const bool of_table = alter->objectType == OBJECT_TABLE || alter->objectType == OBJECT_FOREIGN_TABLE;
+  const Oid table = of_table ? FindAltered(alter->relation) : InvalidOid;
   if (OidIsValid(table)) {
     RefuseShape(table, "change the schema of");
   }
