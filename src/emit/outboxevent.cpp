@@ -34,19 +34,12 @@ struct Row {
   TupleDesc desc;
 };
 
-TriggerData* CheckUse(FunctionCallInfo fcinfo) {
-  TriggerData* trigger = pg::TriggerOf(fcinfo, "outbox.emit_outboxevent()");
-  if (!TRIGGER_FIRED_INSTEAD(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event)) {
-    ereport(
-        ERROR,
-        (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-         errmsg("outbox.emit_outboxevent() is not used as it must be"),
-         errdetail("Trigger \"%s\" is not an INSTEAD OF trigger FOR EACH ROW of a view.", trigger->tg_trigger->tgname),
-         errhint("Use it so: CREATE TRIGGER ... INSTEAD OF INSERT OR UPDATE OR DELETE ON view FOR EACH ROW EXECUTE "
-                 "FUNCTION outbox.emit_outboxevent()")));
-  }
-  return trigger;
-}
+constexpr pg::TriggerUse kUse = {
+    "outbox.emit_outboxevent()",
+    [](const TriggerData& trigger) { return TRIGGER_FIRED_INSTEAD(trigger.tg_event) != 0; },
+    "an INSTEAD OF trigger FOR EACH ROW of a view",
+    "CREATE TRIGGER ... INSTEAD OF INSERT OR UPDATE OR DELETE ON view FOR EACH ROW EXECUTE FUNCTION "
+    "outbox.emit_outboxevent()"};
 
 // 0: there is none.
 int FindColumn(const Row& row, const char* name) {
@@ -202,7 +195,7 @@ HeapTuple Stored(const Row& row, const NewEvent& event) {
 }
 
 Datum EmitOutboxEvent(FunctionCallInfo fcinfo) {
-  TriggerData* trigger = CheckUse(fcinfo);
+  TriggerData* trigger = pg::TriggerOf(fcinfo, kUse);
   if (TRIGGER_FIRED_BY_DELETE(trigger->tg_event)) {
     return PointerGetDatum(trigger->tg_trigtuple);
   }

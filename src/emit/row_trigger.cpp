@@ -32,31 +32,23 @@ namespace outbox::emit {
 
 namespace {
 
-constexpr const char* kUsage =
+constexpr pg::TriggerUse kUse = {
+    "outbox.emit_row()",
+    [](const TriggerData& trigger) {
+      return TRIGGER_FIRED_AFTER(trigger.tg_event) && TRIGGER_FIRED_FOR_ROW(trigger.tg_event);
+    },
+    "an AFTER trigger FOR EACH ROW",
     "CREATE TRIGGER ... AFTER INSERT OR UPDATE OR DELETE ON ... FOR EACH ROW EXECUTE FUNCTION "
-    "outbox.emit_row('order', 'id')";
-
-[[noreturn]] void RefuseUse(int sqlstate, const char* detail) {
-  ereport(ERROR, (errcode(sqlstate), errmsg("outbox.emit_row() is not used as it must be"), errdetail("%s", detail),
-                  errhint("Use it so: %s; more arguments are the prefix of the event type and columns to leave out.",
-                          kUsage)));
-  pg_unreachable();
-}
+    "outbox.emit_row('order', 'id'); more arguments are the prefix of the event type and columns to leave out"};
 
 TriggerData* CheckUse(FunctionCallInfo fcinfo) {
-  if (!CALLED_AS_TRIGGER(fcinfo)) {
-    RefuseUse(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, "It was not called as a trigger.");
-  }
-  TriggerData* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
-  if (!TRIGGER_FIRED_AFTER(trigger->tg_event) || !TRIGGER_FIRED_FOR_ROW(trigger->tg_event)) {
-    RefuseUse(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
-              psprintf("Trigger \"%s\" is not an AFTER trigger FOR EACH ROW.", trigger->tg_trigger->tgname));
-  }
-  if (trigger->tg_trigger->tgnargs < 2) {
-    RefuseUse(ERRCODE_INVALID_PARAMETER_VALUE,
-              psprintf("Trigger \"%s\" has %d %s; the aggregate type and the key column are needed.",
-                       trigger->tg_trigger->tgname, trigger->tg_trigger->tgnargs,
-                       trigger->tg_trigger->tgnargs == 1 ? "argument" : "arguments"));
+  TriggerData* trigger = pg::TriggerOf(fcinfo, kUse);
+  const int given = trigger->tg_trigger->tgnargs;
+  if (given < 2) {
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("outbox.emit_row() is not used as it must be"),
+                    errdetail("Trigger \"%s\" has %d %s; the aggregate type and the key column are needed.",
+                              trigger->tg_trigger->tgname, given, given == 1 ? "argument" : "arguments"),
+                    errhint("Use it so: %s.", kUse.usage)));
   }
   return trigger;
 }

@@ -37,13 +37,26 @@ void TakeBodyColumn(NewEvent* event, const Datum* values, const bool* nulls) {
   }
 }
 
+constexpr pg::TriggerUse kInsert = {"outbox_internal.event_insert()",
+                                    [](const TriggerData& trigger) {
+                                      return TRIGGER_FIRED_INSTEAD(trigger.tg_event) &&
+                                             TRIGGER_FIRED_BY_INSERT(trigger.tg_event);
+                                    },
+                                    "an INSTEAD OF INSERT trigger FOR EACH ROW of the view outbox.event"};
+
+// BEFORE each statement, too, which may find no row.
+constexpr pg::TriggerUse kRefuse = {"outbox_internal.event_refuse()",
+                                    [](const TriggerData& trigger) {
+                                      return TRIGGER_FIRED_BY_UPDATE(trigger.tg_event) ||
+                                             TRIGGER_FIRED_BY_DELETE(trigger.tg_event);
+                                    },
+                                    "a trigger of UPDATE and DELETE"};
+
 Datum ViewInsert(FunctionCallInfo fcinfo) {
-  TriggerData* trigger = pg::TriggerOf(fcinfo, "outbox_internal.event_insert()");
+  TriggerData* trigger = pg::TriggerOf(fcinfo, kInsert);
   TupleDesc desc = RelationGetDescr(trigger->tg_relation);
-  if (!TRIGGER_FIRED_INSTEAD(trigger->tg_event) || !TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ||
-      (desc->natts != kViewColumns && desc->natts != kViewColumnsOf01)) {
-    ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                    errmsg("outbox_internal.event_insert() belongs to the view outbox.event")));
+  if (!HasViewColumns(desc) && !HasViewColumns(desc, kViewColumnsOf01)) {
+    pg::RefuseRelation(*trigger, kInsert, "the view outbox.event");
   }
   Datum values[kViewColumns];
   bool nulls[kViewColumns];
@@ -87,7 +100,7 @@ Datum ViewInsert(FunctionCallInfo fcinfo) {
 }
 
 Datum ViewRefuse(FunctionCallInfo fcinfo) {
-  TriggerData* trigger = pg::TriggerOf(fcinfo, "outbox_internal.event_refuse()");
+  TriggerData* trigger = pg::TriggerOf(fcinfo, kRefuse);
   RefuseChange(TRIGGER_FIRED_BY_UPDATE(trigger->tg_event) ? "update" : "delete");
 }
 

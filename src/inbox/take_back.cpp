@@ -213,7 +213,13 @@ OUTBOX_FUNCTION(outbox_seek_stream) {
 
 // Statement trigger on all tables of the inbox.
 OUTBOX_FUNCTION(outbox_refuse_forgetting) {
-  const TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, "outbox_internal.refuse_forgetting()");
+  static constexpr outbox::pg::TriggerUse kUse = {"outbox_internal.refuse_forgetting()",
+                                                  [](const TriggerData& trigger) {
+                                                    return TRIGGER_FIRED_FOR_STATEMENT(trigger.tg_event) &&
+                                                           TRIGGER_FIRED_BEFORE(trigger.tg_event);
+                                                  },
+                                                  "a BEFORE trigger FOR EACH STATEMENT"};
+  const TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, kUse);
   if (!outbox::pg::settings.allow_loss && !outbox::pg::InOwnStatement()) {
     ereport(ERROR,
             (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

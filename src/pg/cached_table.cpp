@@ -114,7 +114,10 @@ void CachedTable::Read() {
 
 // After each change of a table that sessions remember: all of them read it again.
 OUTBOX_FUNCTION(outbox_read_again) {
-  const Oid changed = RelationGetRelid(outbox::pg::TriggerOf(fcinfo, "outbox_internal.read_again()")->tg_relation);
+  static constexpr outbox::pg::TriggerUse kUse = {
+      "outbox_internal.read_again()",
+      [](const TriggerData& trigger) { return TRIGGER_FIRED_AFTER(trigger.tg_event) != 0; }, "an AFTER trigger"};
+  const Oid changed = RelationGetRelid(outbox::pg::TriggerOf(fcinfo, kUse)->tg_relation);
   outbox::pg::Guard([changed] { CacheInvalidateRelcacheByRelid(changed); });
   return Datum{0};
 }

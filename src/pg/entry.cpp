@@ -24,6 +24,17 @@ char* CopyOrNull(const std::string& text) noexcept {
   return copy;
 }
 
+constexpr const char* kNotForUsers = "Drop the trigger: those that outbox needs are there.";
+
+std::string NameOf(const TriggerData& trigger) {
+  return std::string("Trigger \"") + trigger.tg_trigger->tgname + "\"";
+}
+
+[[noreturn]] void RefuseUse(const TriggerUse& use, const std::string& detail) {
+  throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, std::string(use.function) + " is not used as it must be",
+                  detail, use.usage != nullptr ? "Use it so: " + std::string(use.usage) + "." : kNotForUsers};
+}
+
 }  // namespace
 
 PendingError DescribeCurrentException() noexcept {
@@ -85,12 +96,24 @@ void Raise(const PendingError& error) {
   pg_unreachable();
 }
 
-TriggerData* TriggerOf(FunctionCallInfo fcinfo, const char* function) {
+TriggerData* TriggerOf(FunctionCallInfo fcinfo, const TriggerUse& use) {
   if (!CALLED_AS_TRIGGER(fcinfo)) {
-    throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, std::string(function) + " was not called by a trigger",
-                    "", ""};
+    RefuseUse(use, "It was not called by a trigger.");
   }
-  return reinterpret_cast<TriggerData*>(fcinfo->context);
+  auto* trigger = reinterpret_cast<TriggerData*>(fcinfo->context);
+  RequireUse(*trigger, use);
+  return trigger;
+}
+
+void RequireUse(const TriggerData& trigger, const TriggerUse& use) {
+  if (!use.fits(trigger)) {
+    RefuseUse(use, NameOf(trigger) + " is not " + use.form + ".");
+  }
+}
+
+void RefuseRelation(const TriggerData& trigger, const TriggerUse& use, const char* relation) {
+  throw UserError{ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED, std::string(use.function) + " belongs to " + relation,
+                  NameOf(trigger) + " is on \"" + RelationGetRelationName(trigger.tg_relation) + "\".", kNotForUsers};
 }
 
 }  // namespace outbox::pg

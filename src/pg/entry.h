@@ -54,8 +54,20 @@ auto Entry(Body body, Args... args) -> decltype(body(args...)) {
   Raise(error);
 }
 
+// How a trigger is to call an SQL function. What of TriggerData is there to be looked at follows from it, so nobody
+// looks before TriggerOf() has.
+struct TriggerUse {
+  const char* function;              // "outbox.emit_row()"
+  bool (*fits)(const TriggerData&);  // time, level and event
+  const char* form;                  // the same in words: "an AFTER trigger FOR EACH ROW"
+  const char* usage = nullptr;       // for the HINT; nullptr: no user has to make one
+};
 // The trigger that calls the SQL function; a UserError if it is called in another way.
-TriggerData* TriggerOf(FunctionCallInfo fcinfo, const char* function);
+TriggerData* TriggerOf(FunctionCallInfo fcinfo, const TriggerUse& use);
+// For a function that is to be called by different triggers of different relations.
+void RequireUse(const TriggerData& trigger, const TriggerUse& use);
+// As it should be, but for the relation: the function is made for `relation`.
+[[noreturn]] void RefuseRelation(const TriggerData& trigger, const TriggerUse& use, const char* relation);
 
 }  // namespace outbox::pg
 

@@ -11,11 +11,13 @@ extern "C" {
 // outbox_internal.ignore_replicated(): BEFORE ROW, ENABLE REPLICA. A restore under session_replication_role = replica
 // is no subscription, and gets its rows.
 OUTBOX_FUNCTION(outbox_ignore_replicated) {
-  const TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, "outbox_internal.ignore_replicated()");
-  if (!TRIGGER_FIRED_FOR_ROW(trigger->tg_event) || !TRIGGER_FIRED_BEFORE(trigger->tg_event)) {
-    ereport(ERROR, (errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
-                    errmsg("outbox_internal.ignore_replicated() must be fired BEFORE, FOR EACH ROW")));
-  }
+  static constexpr outbox::pg::TriggerUse kUse = {"outbox_internal.ignore_replicated()",
+                                                  [](const TriggerData& trigger) {
+                                                    return TRIGGER_FIRED_FOR_ROW(trigger.tg_event) &&
+                                                           TRIGGER_FIRED_BEFORE(trigger.tg_event);
+                                                  },
+                                                  "a BEFORE trigger FOR EACH ROW"};
+  const TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, kUse);
   if (IsLogicalWorker()) {
     return static_cast<Datum>(0);  // not done, and no error
   }

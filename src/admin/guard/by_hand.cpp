@@ -180,7 +180,10 @@ using namespace outbox::admin;
 
 OUTBOX_FUNCTION(outbox_refuse_change) {
   constexpr const char* kNeeded[] = {"audit", "identity", "route"};
-  TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, "outbox_internal.refuse_change()");
+  static constexpr outbox::pg::TriggerUse kUse = {
+      "outbox_internal.refuse_change()",
+      [](const TriggerData& trigger) { return !TRIGGER_FIRED_INSTEAD(trigger.tg_event); }, "a trigger of a table"};
+  TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, kUse);
   const Datum result =
       TRIGGER_FIRED_FOR_STATEMENT(trigger->tg_event)
           ? Datum{0}

@@ -230,6 +230,34 @@ void JudgeGone(TriggerData* trigger, const std::string& name, bool log) {
   NoteLoss((deletes ? "delete from " : "update ") + name, loss.text, rows);
 }
 
+// --- how it is called ---
+
+constexpr const char* kFunction = "outbox_internal.refuse_loss()";
+
+constexpr pg::TriggerUse kUse = {kFunction,
+                                 [](const TriggerData& trigger) {
+                                   return !TRIGGER_FIRED_INSTEAD(trigger.tg_event) &&
+                                          !TRIGGER_FIRED_BY_INSERT(trigger.tg_event);
+                                 },
+                                 "a trigger of UPDATE, DELETE or TRUNCATE of a table"};
+
+// Of the log it is told what has gone, ...
+constexpr pg::TriggerUse kLogUse = {kFunction,
+                                    [](const TriggerData& trigger) {
+                                      return TRIGGER_FIRED_FOR_STATEMENT(trigger.tg_event) &&
+                                             (TRIGGER_FIRED_BEFORE(trigger.tg_event) || trigger.tg_oldtable != nullptr);
+                                    },
+                                    "one FOR EACH STATEMENT, with the old rows if it comes after it"};
+
+// ... of state each row that is going.
+constexpr pg::TriggerUse kStateUse = {
+    kFunction,
+    [](const TriggerData& trigger) {
+      const bool earlier = TRIGGER_FIRED_FOR_ROW(trigger.tg_event) || TRIGGER_FIRED_BY_TRUNCATE(trigger.tg_event);
+      return earlier == (TRIGGER_FIRED_BEFORE(trigger.tg_event) != 0);
+    },
+    "a BEFORE trigger FOR EACH ROW or of TRUNCATE, or an AFTER trigger FOR EACH STATEMENT"};
+
 }  // namespace
 
 }  // namespace outbox::admin
@@ -237,7 +265,7 @@ void JudgeGone(TriggerData* trigger, const std::string& name, bool log) {
 using namespace outbox::admin;
 
 OUTBOX_FUNCTION(outbox_refuse_loss) {
-  TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, "outbox_internal.refuse_loss()");
+  TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, kUse);
   const bool row = TRIGGER_FIRED_FOR_ROW(trigger->tg_event) != 0;
   const Datum result =
       !row ? Datum{0}
@@ -254,6 +282,7 @@ OUTBOX_FUNCTION(outbox_refuse_loss) {
   if (!log && !day && !state) {
     return result;  // a day table that was detached is a user's own
   }
+  outbox::pg::RequireUse(*trigger, state ? kStateUse : kLogUse);
   if (row) {
     JudgeRow(trigger, name);
   } else if (TRIGGER_FIRED_AFTER(trigger->tg_event) && name == "outbox_internal.lane") {

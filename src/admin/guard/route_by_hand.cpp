@@ -5,6 +5,7 @@
 #include "admin/common/route_name.h"
 #include "admin/guard/loss.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 #include "pg/transaction.h"
 #include "pg/transaction_end.h"
 
@@ -30,6 +31,16 @@ std::string NameOf(HeapTuple route, TupleDesc columns) {
       [route, columns]() -> const char* { return SPI_getvalue(route, columns, SPI_fnumber(columns, "name")); });
 }
 
+constexpr pg::TriggerUse kUse = {"outbox_internal.note_route()",
+                                 [](const TriggerData& trigger) {
+                                   return TRIGGER_FIRED_BY_TRUNCATE(trigger.tg_event)
+                                              ? TRIGGER_FIRED_BEFORE(trigger.tg_event) != 0
+                                              : TRIGGER_FIRED_AFTER(trigger.tg_event) &&
+                                                    TRIGGER_FIRED_FOR_ROW(trigger.tg_event) &&
+                                                    !TRIGGER_FIRED_BY_INSERT(trigger.tg_event);
+                                 },
+                                 "an AFTER UPDATE OR DELETE trigger FOR EACH ROW, or a BEFORE TRUNCATE trigger"};
+
 }  // namespace
 
 }  // namespace outbox::admin
@@ -38,9 +49,13 @@ using namespace outbox::admin;
 
 // After a row of outbox.route was changed by hand, before it is truncated.
 OUTBOX_FUNCTION(outbox_note_route) {
-  const TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, "outbox_internal.note_route()");
+  const TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, kUse);
   if (outbox::pg::InOwnStatement() || !StateTablesExist()) {
     return Datum{0};
+  }
+  if (RelationGetRelid(trigger->tg_relation) !=
+      outbox::pg::Guard([] { return outbox::pg::FindOurRelation("route"); })) {
+    outbox::pg::RefuseRelation(*trigger, kUse, "the table outbox.route");
   }
   if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
     const bool warned_of = WarnedOf(kEverything);
