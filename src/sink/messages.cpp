@@ -6,6 +6,7 @@
 #include "sink/checkup.h"
 #include "sink/places.h"
 #include "sink/protocol.h"
+#include "sink/record.h"
 
 namespace outbox::sink {
 namespace {
@@ -124,7 +125,8 @@ std::string EncodeSubmitHead(const Batch& batch) {
 
 bool DecodeSubmit(std::string_view bytes, Batch* batch) {
   Body body(bytes);
-  if (!body.Get(&batch->flow) || !body.Get(&batch->epoch) || !body.Get(&batch->first_seq) || !body.Get(&batch->count)) {
+  if (!body.Get(&batch->flow) || !body.Get(&batch->epoch) || !body.Get(&batch->first_seq) || !body.Get(&batch->count) ||
+      batch->count > body.rest().size() / kMinRecord) {
     return false;
   }
   batch->records.assign(body.rest());

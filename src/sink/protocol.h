@@ -120,7 +120,7 @@ class FrameWriter {
 std::string EncodeConfigure(const SinkConfig& config);
 bool DecodeConfigure(std::string_view body, SinkConfig* config);  // also false when the version differs
 std::string EncodeSubmitHead(const Batch& batch);                 // the packed records follow it
-bool DecodeSubmit(std::string_view body, Batch* batch);
+bool DecodeSubmit(std::string_view body, Batch* batch);           // also false when it says more records than fit
 // Places travel with the outcomes they belong to: in front of them, in the same frame.
 std::string EncodeResults(const std::vector<Place>& places, const std::vector<Result>& results);
 bool DecodeResults(std::string_view body, std::vector<Place>* places, std::vector<Result>* results);  // appends

@@ -13,6 +13,7 @@ constexpr uint8_t kFieldsOnly = 8;
 constexpr uint8_t kAllFlags = kHasKey | kHasBody | kHasPartition | kFieldsOnly;
 constexpr uint32_t kNullValue = std::numeric_limits<uint32_t>::max();
 constexpr size_t kFixed = sizeof(int64_t) + 2 * sizeof(uint8_t) + 2 * sizeof(uint16_t) + 2 * sizeof(uint32_t);
+static_assert(kMinRecord == sizeof(uint32_t) + kFixed);
 constexpr size_t kFieldFixed = sizeof(uint16_t) + sizeof(uint32_t);
 constexpr size_t kShort = std::numeric_limits<uint16_t>::max();
 

@@ -50,6 +50,8 @@ inline void AddField(std::string_view name, std::string_view value, std::vector<
 
 // A batch goes in one frame (protocol.h), and its last record may be of any size.
 inline constexpr size_t kMaxRecord = size_t{448} << 20;
+// A packed record of nothing: more of them than their bytes have room for there are not.
+inline constexpr size_t kMinRecord = 26;
 
 // Appends one packed record. False, and nothing appended, when it is too large: topic or a field's name above 65,535
 // bytes, more than 65,535 fields, or kMaxRecord together.

@@ -13,6 +13,7 @@
 #include "sink/checkup.h"
 #include "sink/flow_gate.h"
 #include "sink/pending.h"
+#include "sink/record.h"
 
 namespace outbox::sink {
 namespace {
@@ -216,14 +217,23 @@ TEST(Messages, RoundTrips) {
   }
   EXPECT_FALSE(DecodeAdmit(cut(EncodeAdmit("a", false)), &server_run, &drop));
 
-  Batch batch{7, 3, uint64_t{1} << 40, 2, "packed"};
+  std::string packed;
+  ASSERT_TRUE(PackRecord({}, &packed) && PackRecord({}, &packed));
+  Batch batch{7, 3, uint64_t{1} << 40, 2, packed};
   Batch batch_out;
   ASSERT_TRUE(DecodeSubmit(EncodeSubmitHead(batch) + batch.records, &batch_out));
   EXPECT_EQ(batch_out.flow, 7u);
   EXPECT_EQ(batch_out.epoch, 3u);
   EXPECT_EQ(batch_out.first_seq, uint64_t{1} << 40);
   EXPECT_EQ(batch_out.count, 2u);
-  EXPECT_EQ(batch_out.records, "packed");
+  EXPECT_EQ(batch_out.records, packed);
+  // A sink makes room for as many outcomes: it believes no number that the bytes cannot hold.
+  for (const uint32_t count : {3u, 30'000'000u, 0xffffffffu}) {
+    batch.count = count;
+    EXPECT_FALSE(DecodeSubmit(EncodeSubmitHead(batch) + batch.records, &batch_out)) << count;
+  }
+  batch.count = 0;
+  EXPECT_TRUE(DecodeSubmit(EncodeSubmitHead(batch), &batch_out));
 
   std::vector<Result> results{{1, 2, 3, Outcome::kDelivered, {}},
                               {1, 5, 1, Outcome::kFailed, {ErrorClass::kTopic, "WRONGTYPE", "no stream"}},
