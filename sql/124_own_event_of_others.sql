@@ -42,6 +42,11 @@ SELECT tried(command), command FROM unnest(ARRAY['ALTER TABLE outbox_internal.ow
   'ALTER SERVER outbox_own_event RENAME TO mine2', 'ALTER SERVER mine RENAME TO mine2',
   'SET LOCAL outbox.allow_loss = on; ALTER FOREIGN TABLE outbox_internal.own_event ADD COLUMN note text']) command;
 
+-- a member is taken out of the extension: a dump would have it, and a restore would meet it
+SELECT * FROM refused('ALTER EXTENSION outbox DROP VIEW outbox.event');
+SELECT tried(command), command FROM unnest(ARRAY['ALTER EXTENSION outbox DROP FUNCTION outbox.doctor()', 'ALTER EXTENSION outbox DROP FOREIGN TABLE outbox_internal.own_event',
+  'ALTER EXTENSION outbox DROP TABLE outbox.pause', 'ALTER EXTENSION outbox DROP SCHEMA outbox_internal',
+  'SET LOCAL outbox.allow_loss = on; ALTER EXTENSION outbox DROP VIEW outbox.event']) command;
 \x off
 \t off
 \c :db

@@ -140,11 +140,11 @@ void CheckExtensionContents(Node* statement) {
   if (takes) {
     JudgeGuards("take anything out of extension outbox");
   }
-  if (!pg::settings.allow_loss && (!takes || alter->objtype == OBJECT_TABLE)) {
+  if (!pg::settings.allow_loss) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                    takes ? "cannot take a table out of extension outbox" : "cannot add anything to extension outbox",
+                    takes ? "cannot take anything out of extension outbox" : "cannot add anything to extension outbox",
                     takes ? "DROP EXTENSION, ALTER EXTENSION UPDATE and pg_dump would not know any more that it is a "
-                            "part of it."
+                            "part of it, and a dump could not be restored."
                           : "It would be in no dump, and DROP EXTENSION would take it along.",
                     std::string(takes ? "Leave it there." : "Keep what is yours in objects of your own.") +
                         " To do it all the same, and answer for it: SET outbox.allow_loss = on."};
