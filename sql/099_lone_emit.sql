@@ -63,6 +63,24 @@ SELECT outbox.emit('lone', 4, 'lone.emitted', '{}') IS NOT NULL AS emitted; COMM
 -- an event that was taken back is none; nor is a transaction that rolls back
 BEGIN; SAVEPOINT s; SELECT outbox.emit('lone', 1, 'lone.emitted', '{}') IS NOT NULL AS emitted; ROLLBACK TO s; COMMIT;
 BEGIN; SELECT outbox.emit('lone', 1, 'lone.emitted', '{}') IS NOT NULL AS emitted; ROLLBACK;
+-- and what an operator did beside it is not taken for it; beside one that stands it is no change
+CREATE SERVER regress_lone FOREIGN DATA WRAPPER outbox_null;
+SELECT outbox.create_route('regress lone', server => 'regress_lone', aggregate_types => '{none}') > 0 AS made;
+BEGIN; SAVEPOINT s; SELECT outbox.emit('lone', 1, 'lone.emitted', '{}') IS NOT NULL AS emitted; ROLLBACK TO s;
+SELECT outbox.pause(route => 'regress lone', reason => 'test') AS paused; COMMIT;
+DO $$ BEGIN
+  BEGIN
+    BEGIN PERFORM outbox.emit('lone', 1, 'lone.emitted', '{}'); EXCEPTION WHEN OTHERS THEN NULL; END;
+    PERFORM 1 / 0;
+  EXCEPTION WHEN division_by_zero THEN NULL; END;
+  PERFORM outbox.resume(route => 'regress lone');
+END $$;
+BEGIN; SAVEPOINT s; SELECT outbox.emit('lone', 1, 'lone.emitted', '{}') IS NOT NULL AS emitted; RELEASE s;
+SAVEPOINT t; SELECT outbox.emit('lone', 2, 'lone.emitted', '{}') IS NOT NULL AS emitted; ROLLBACK TO t;
+SELECT outbox.pause(route => 'regress lone', reason => 'test') AS paused; COMMIT;
+SELECT outbox.drop_route('regress lone') >= 0 AS dropped;
+DELETE FROM outbox.audit WHERE route = 'regress lone';
+DROP SERVER regress_lone;
 
 -- triggers: the statement that fires them has changed something, or not
 CREATE TRIGGER emits AFTER INSERT OR UPDATE ON regress_lone FOR EACH STATEMENT EXECUTE FUNCTION regress_emits();

@@ -51,7 +51,7 @@ bool ChangedOutboxAlone() {
     }
     outbox = true;
   }
-  return outbox;  // else the events were rolled back, with their savepoint
+  return outbox;  // else they were not counted: track_counts was off meanwhile
 }
 
 }  // namespace

@@ -15,7 +15,7 @@
 
 namespace outbox::pg {
 
-// Before the commit (or prepare) of a transaction that has emitted. Returns true if it has certainly changed nothing
+// Before the commit (or prepare) of a transaction whose events stand. Returns true if it has certainly changed nothing
 // else, and outbox.lone_emit does not allow that; then warns once in a session, or raises 25000, as it says.
 bool JudgeLoneEmit();
 

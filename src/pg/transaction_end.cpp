@@ -13,7 +13,6 @@ TransactionCounter counter;
 DatabaseSlot* my_slot = nullptr;
 bool emitted = false;
 bool emitted_to_spare = false;
-bool caller_emitted = false;
 bool lone = false;  // and the transaction changes nothing else
 int32 first_day = 0;
 int32 last_day = 0;
@@ -28,30 +27,39 @@ struct {
   bool discover;
 } notes;
 
-// The outermost level of transaction and savepoints in which a change of routes or parked events stands; 0: in none.
-// What was rolled back is told of all the same, and is no reason to refuse anything.
-int changed_in = 0;
-
-void NoteChange() {
-  const int level = Max(GetCurrentTransactionNestLevel(), 1);
-  changed_in = changed_in == 0 ? level : Min(changed_in, level);
-}
-
-// Called while the savepoint is still the current level.
-void ChangeAtSavepointEnd(SubXactEvent event) {
-  const int level = GetCurrentTransactionNestLevel();
-  if (changed_in < level) {
-    return;
+// Whether what the transaction did still stands, and was not rolled back with a savepoint.
+class Standing {
+ public:
+  explicit operator bool() const { return level_ != 0; }
+  void Note() {
+    const int level = Max(GetCurrentTransactionNestLevel(), 1);
+    level_ = level_ == 0 ? level : Min(level_, level);
   }
-  if (event == SUBXACT_EVENT_COMMIT_SUB) {
-    changed_in = level - 1;
-  } else if (event == SUBXACT_EVENT_ABORT_SUB) {
-    changed_in = 0;
+  // Called while the savepoint is still the current level.
+  void AtSavepointEnd(SubXactEvent event) {
+    const int level = GetCurrentTransactionNestLevel();
+    if (level_ < level) {
+      return;
+    }
+    if (event == SUBXACT_EVENT_COMMIT_SUB) {
+      level_ = level - 1;
+    } else if (event == SUBXACT_EVENT_ABORT_SUB) {
+      level_ = 0;
+    }
   }
-}
+
+ private:
+  int level_ = 0;  // the outermost of transaction and savepoints in which it stands; 0: in none
+};
+
+// A change of routes or parked events. What was rolled back is told of all the same, and is no reason to refuse
+// anything.
+Standing changed;
+// An event of the caller's own.
+Standing caller_emitted;
 
 void RefusePrepare() {
-  if (changed_in != 0) {
+  if (changed) {
     ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
                     errmsg("cannot prepare a transaction that changed routes or parked events of outbox"),
                     errdetail("The workers are told of the change when the transaction commits."),
@@ -129,15 +137,16 @@ void OnTransactionEnd(XactEvent event, void*) {
   }
   emitted = false;
   emitted_to_spare = false;
-  caller_emitted = false;
+  caller_emitted = {};
   lone = false;
   notes = {};
-  changed_in = 0;
+  changed = {};
 }
 
 void OnSavepointEnd(SubXactEvent event, SubTransactionId, SubTransactionId, void*) {
   counter.savepoint_ends(event);
-  ChangeAtSavepointEnd(event);
+  changed.AtSavepointEnd(event);
+  caller_emitted.AtSavepointEnd(event);
 }
 
 }  // namespace
@@ -177,7 +186,7 @@ void NoteEmitted(int32 day) {
 }
 
 void NoteCallerEmitted() {
-  caller_emitted = true;
+  caller_emitted.Note();
 }
 
 void NoteEmittedToSpare() {
@@ -196,12 +205,12 @@ bool EmittedDays(int32* first, int32* last) {
 
 void NoteConfigChange() {
   notes.config = true;
-  NoteChange();
+  changed.Note();
 }
 
 void NoteParkedChange() {
   notes.parked = true;
-  NoteChange();
+  changed.Note();
 }
 
 void NoteErasure() {

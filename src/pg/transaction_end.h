@@ -22,7 +22,7 @@ DatabaseSlot* MyDatabaseSlot();
 // The current transaction has written an event to the table of `day`, or to the spare table: its commit wakes the
 // workers.
 void NoteEmitted(int32 day);
-// What NoteEmitted() told of is the caller's own event, and not one that is adopted.
+// What NoteEmitted() told of is the caller's own event, and not one that is adopted; until a savepoint takes it back.
 void NoteCallerEmitted();
 // The current transaction has written to the spare table, too.
 void NoteEmittedToSpare();
