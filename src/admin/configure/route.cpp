@@ -5,6 +5,7 @@
 #include "admin/common/query.h"
 #include "admin/common/route_audit.h"
 #include "admin/common/route_name.h"
+#include "admin/common/write_lock.h"
 #include "admin/configure/route_check.h"
 #include "admin/configure/test_server.h"
 #include "admin/lookup/backlog.h"
@@ -370,6 +371,7 @@ OUTBOX_FUNCTION(outbox_create_route) {
 
 OUTBOX_FUNCTION(outbox_alter_route) {
   RequireWritable("outbox.alter_route()");
+  LockToWrite({"route", "parked"});
   RequireArguments(fcinfo, 13);
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   const Cell new_server = TextArgument(fcinfo, 1);
@@ -461,6 +463,7 @@ void DeleteBelongings(const Cell& route_id) {
 
 OUTBOX_FUNCTION(outbox_drop_route) {
   RequireWritable("outbox.drop_route()");
+  LockToWrite({"route", "parked", "pause", "side_topic", "side_lane", "lane_start", "lane"});
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   // Counted before the route is locked: its workers go on meanwhile.
   std::string unknown;  // why it is not known what waits

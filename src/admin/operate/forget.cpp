@@ -10,6 +10,7 @@
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
+#include "admin/common/write_lock.h"
 #include "admin/lookup/event_walk.h"
 #include "admin/lookup/route_start.h"
 #include "admin/operate/let_lanes_save.h"
@@ -220,6 +221,7 @@ class Forgetter {
   // Removes the key's parked events in any state, except those being sent just now, which stay for another try; returns
   // how many. `times`: only what was created then; NULL: all.
   int64 RemoveParked() {
+    LockToWrite({"parked"});
     int64 gone = 0;
     for (const Row& row :
          RunSql(Access::kWrite,
@@ -243,6 +245,7 @@ class Forgetter {
   }
 
   bool AnyParked() {
+    LockToWrite({"parked"});  // it may come to RemoveParked() once more
     return !RunSql(
                 Access::kWrite,
                 "SELECT FROM outbox_internal.parked WHERE aggregate_type = $1 AND aggregate_id = $2 AND created_at < "

@@ -4,6 +4,7 @@
 
 #include "admin/common/operation.h"
 #include "admin/common/text_encoding.h"
+#include "admin/common/write_lock.h"
 #include "admin/lookup/find_event.h"
 #include "admin/lookup/pauses.h"
 #include "admin/lookup/shared_views.h"
@@ -248,6 +249,7 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route, Wanted want
     throw pg::UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "id must not be null", "",
                         "The views outbox.dead_letter and outbox.blocked_key show the ids of events."};
   }
+  LockToWrite({"parked"});
   if (route) {
     RouteId(*route);
   }
@@ -284,6 +286,7 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route, Wanted want
 }
 
 std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys) {
+  LockToWrite({"parked"});
   std::vector<Cell> arrays = KeyArrays(keys);
   return RowsOf(RunSql(
       Access::kWrite,

@@ -1,6 +1,7 @@
 // outbox.pause() and outbox.resume() [P].
 #include "admin/common/operation.h"
 #include "admin/common/text_encoding.h"
+#include "admin/common/write_lock.h"
 #include "admin/lookup/server.h"
 #include "admin/operate/parked_rows.h"
 #include "format/pattern.h"
@@ -213,6 +214,7 @@ OUTBOX_FUNCTION(outbox_resume) {
   outbox::pg::NoteConfigChange();
   if (target.aggregate_type) {
     outbox::pg::NoteParkedChange();
+    LockToWrite({"parked"});
     std::vector<std::pair<std::string, Cell>> keys;
     for (const Row& row :
          RunSql(Access::kWrite,

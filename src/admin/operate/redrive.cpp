@@ -6,6 +6,7 @@
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
 #include "admin/common/progress.h"
+#include "admin/common/write_lock.h"
 #include "admin/operate/parked_rows.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
@@ -90,6 +91,7 @@ int64 Report(const Selection& selection, const char* verb) {
 }
 
 std::vector<ParkedKey> NextPage(const Selection& selection, const ParkedKey& after) {
+  LockToWrite({"parked"});
   std::vector<Cell> params = selection.params;
   params.insert(params.end(), {Cell(after.route_id), Cell(after.created_at), Cell(after.id), Cell(after.replay),
                                Cell(std::to_string(kPage))});
@@ -135,6 +137,7 @@ size_t BatchEnd(const std::vector<ParkedKey>& page, size_t begin, size_t most) {
 // Calls `apply` with batches of locked dead letters, and commits each.
 template <typename Apply>
 int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& work, Apply&& apply) {
+  LockToWrite({"parked"});
   int64 matched = std::strtoll(
       RunSql(Access::kWrite, (std::string("SELECT count(*) FROM ") + kDead).c_str(), selection.params)[0][0]
           .value()

@@ -14,6 +14,7 @@
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
+#include "admin/common/write_lock.h"
 #include "admin/lookup/edited_events.h"
 #include "admin/lookup/route_start.h"
 #include "admin/operate/parked_rows.h"
@@ -103,6 +104,7 @@ void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
   }
   if (!dry_run) {
     LockReplay(*replay);
+    LockToWrite({"replay"});
   }
   std::string sql =
       "SELECT state, route, to_route, per_second, copied, filter::text, filter ->> 'aggregate_type', "
@@ -275,6 +277,7 @@ OUTBOX_FUNCTION(outbox_cancel_replay) {
     throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "number must not be null", "",
                     "SELECT number, state FROM outbox.replay shows all replays."};
   }
+  LockToWrite({"replay", "parked"});
   std::vector<Row> rows =
       RunSql(Access::kWrite, "SELECT state, route FROM outbox.replay WHERE number = $1::bigint FOR UPDATE", {number});
   if (rows.empty()) {

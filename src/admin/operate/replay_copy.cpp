@@ -4,6 +4,7 @@
 
 #include "admin/common/operation.h"
 #include "admin/common/progress.h"
+#include "admin/common/write_lock.h"
 #include "admin/operate/parked_rows.h"
 #include "log/progress/replays.h"
 #include "parked/erasures.h"
@@ -91,6 +92,7 @@ int64 CopyStretch(const Replay& replay, size_t begin, size_t end, int64 due_base
 // Returns false if the replay was cancelled. *changing: the route is to have another number of lanes.
 bool CopyBatch(Replay* replay, size_t begin, size_t end, int64 due_base, bool* changing) {
   ReplayPlan& plan = replay->plan;
+  LockToWrite({"replay", "parked"});
   Guard(outbox::parked::BeginCopy);
   if (RunSql(Access::kWrite, "SELECT FROM outbox.replay WHERE number = $1::bigint AND state = 'copying' FOR UPDATE",
              {replay->number})
@@ -144,6 +146,7 @@ int64 DueBase(const Replay& replay) {
 // Returns false if the replay was cancelled.
 bool CopyPart(Batches* batches, Replay* replay, int64 total, Progress* progress) {
   const size_t all = replay->plan.events.size();
+  LockToWrite({"replay", "parked"});
   const int64 due_base = DueBase(*replay);
   for (size_t at = 0; at < all; at += kBatch) {
     size_t end = std::min(all, at + kBatch);

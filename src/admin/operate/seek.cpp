@@ -8,6 +8,7 @@
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
+#include "admin/common/write_lock.h"
 #include "admin/lookup/backlog.h"
 #include "admin/lookup/edited_events.h"
 #include "admin/lookup/event_walk.h"
@@ -134,6 +135,7 @@ Cell MovableRoute(const std::string& route, bool lock) {
 }
 
 void Move(const std::string& route, int64 at) {
+  LockToWrite({"route", "lane", "side_lane", "lane_start"});
   const Cell id = MovableRoute(route, true);
   int64 clock = 0;
   const int64 route_id = std::stoll(id.value());
