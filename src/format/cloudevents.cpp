@@ -94,6 +94,12 @@ std::string_view PutTime(int64_t micros, char (&text)[32]) {
   return {text, static_cast<size_t>(at - text)};
 }
 
+// Whether an attribute can have it: Unicode without control characters. A database in SQL_ASCII has other bytes as
+// well.
+bool IsValue(std::string_view text) {
+  return IsUtf8(text) && !HoldsControl(text);
+}
+
 bool Refuse(const char* code, std::string message, Error* error) {
   *error = {ErrorClass::kMessage, code, std::move(message)};
   return false;
@@ -111,8 +117,8 @@ class CloudEventsEncoder : public Encoder {
 
  protected:
   bool Attributes(const Event& event, const sink::Record& record, Error* error) {
-    if (event.event_type.empty() || HoldsControl(event.event_type)) {
-      return Refuse("NO_CLOUDEVENT", "a CloudEvent needs a type without control characters", error);
+    if (event.event_type.empty() || !IsValue(event.event_type)) {
+      return Refuse("NO_CLOUDEVENT", "a CloudEvent needs a type in UTF-8 without control characters", error);
     }
     FormatUuid(event.id, id_);
     Put("specversion", kSpecVersion);
@@ -120,13 +126,13 @@ class CloudEventsEncoder : public Encoder {
     Put("source", source_);
     Put("type", event.event_type);
     Put("time", PutTime(event.created_at, time_));
-    if (!event.aggregate_id.empty() && !HoldsControl(event.aggregate_id)) {
+    if (!event.aggregate_id.empty() && IsValue(event.aggregate_id)) {
       Put("subject", event.aggregate_id);
     }
-    if (!event.aggregate_type.empty() && !HoldsControl(event.aggregate_type)) {
+    if (!event.aggregate_type.empty() && IsValue(event.aggregate_type)) {
       Put("aggregatetype", event.aggregate_type);
     }
-    if (!record.key.empty() && !HoldsControl(record.key)) {
+    if (!record.key.empty() && IsValue(record.key)) {
       Put("partitionkey", record.key);
     }
     // In the order of text, too.
@@ -177,11 +183,11 @@ class CloudEventsEncoder : public Encoder {
           Put("dataschema", value);
         }
       } else if (name == "schema_version") {
-        attribute = !HoldsControl(value);
+        attribute = IsValue(value);
         if (attribute) {
           Put("schemaversion", value);
         }
-      } else if (IsName(name) && !IsOwn(name) && !HoldsControl(value)) {
+      } else if (IsName(name) && !IsOwn(name) && IsValue(value)) {
         attribute = true;
         Put(name, value);
       }
@@ -270,7 +276,9 @@ class StructuredEncoder final : public CloudEventsEncoder<StructuredEncoder> {
       return false;
     }
     const std::string_view content_type = IsNull(event.content_type) ? kJson : event.content_type;
-    Attribute("datacontenttype", content_type);
+    if (IsValue(content_type)) {
+      Attribute("datacontenttype", content_type);
+    }
     if (!IsNull(event.payload)) {
       Data(event);
     }
@@ -296,9 +304,9 @@ class StructuredEncoder final : public CloudEventsEncoder<StructuredEncoder> {
 
  private:
   void Data(const Event& event) {
-    // Without a content type it is JSON: emit() has looked.
+    // Without a content type it is JSON: emit() has looked, but not for UTF-8 in a database that has no encoding.
     const bool json = IsNull(event.content_type) || SaysJson(event.content_type);
-    if (IsNull(event.content_type) || (json && IsJson(event.payload))) {
+    if (IsNull(event.content_type) ? IsUtf8(event.payload) : json && IsJson(event.payload)) {
       json_.append(",\"data\":").append(event.payload);
     } else if (!json && SaysText(event.content_type) && IsUtf8(event.payload)) {
       json_.append(",\"data\":");

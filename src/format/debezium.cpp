@@ -280,9 +280,10 @@ sink::OptionProblem Check(const Use& use) {
   return {};
 }
 
-// Whether Debezium would have had the payload in a column of text.
+// Whether Debezium would have had the payload in a column of text. (JSON of a database in SQL_ASCII may be other
+// bytes.)
 bool IsTextual(const Event& event) {
-  return IsNull(event.content_type) || (SaysText(event.content_type) && IsUtf8(event.payload));
+  return (IsNull(event.content_type) || SaysText(event.content_type)) && IsUtf8(event.payload);
 }
 
 // As String.trim() finds.
@@ -343,6 +344,7 @@ class DebeziumEncoder final : public Encoder {
 
   bool Encode(const Event& event, sink::Record* record, Error* error) override {
     used_ = 0;
+    malformed_ = false;
     FormatUuid(event.id, id_);
     timestamp_.clear();
     SetValue(event, record);
@@ -358,13 +360,13 @@ class DebeziumEncoder final : public Encoder {
       const std::string_view value = IsNull(record->body) ? std::string_view(null_value_) : record->body;
       if (!extended_) {
         sink::AddField(key, value, fields);
-        return true;
+        return WellFormed(error);
       }
       sink::AddField("key", key, fields);
       sink::AddField("value", value, fields);
     }
     AddHeader("id", {id_, sizeof(id_)}, false, fields);
-    return AddPlaced(event, record, error) && AddOwnHeaders(event, fields, error);
+    return AddPlaced(event, record, error) && AddOwnHeaders(event, fields, error) && WellFormed(error);
   }
 
  private:
@@ -377,12 +379,21 @@ class DebeziumEncoder final : public Encoder {
     return &texts_[used_++];
   }
 
-  static void AppendJsonText(std::string_view text, std::string* out) {
+  void AppendJsonText(std::string_view text, std::string* out) {
     if (IsNull(text)) {
       out->append("null");
     } else {
+      malformed_ = malformed_ || !IsUtf8(text);
       AppendConnectString(text, out);
     }
+  }
+
+  bool WellFormed(Error* error) const {
+    if (malformed_) {
+      *error = {ErrorClass::kMessage, "NOT_UTF8",
+                "a key, type or header that has to be JSON, by the route's converters, is not in UTF-8"};
+    }
+    return !malformed_;
   }
 
   void SetValue(const Event& event, sink::Record* record) {
@@ -422,7 +433,7 @@ class DebeziumEncoder final : public Encoder {
     record->body = *value;
   }
 
-  static void AppendJson(std::string_view text, bool number, std::string* out) {
+  void AppendJson(std::string_view text, bool number, std::string* out) {
     if (number && IsJsonScalar(text)) {
       out->append(text);
     } else {
@@ -537,6 +548,7 @@ class DebeziumEncoder final : public Encoder {
   std::string timestamp_;  // of this event, once it is asked for
   std::deque<std::string> texts_;
   size_t used_ = 0;
+  bool malformed_ = false;  // something of this event cannot be in JSON
 };
 
 }  // namespace

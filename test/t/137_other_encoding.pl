@@ -6,6 +6,7 @@ use warnings;
 
 $ENV{PGCLIENTENCODING} = 'UTF8';
 
+use JSON::PP qw(decode_json);
 use Outbox::Test;
 use Test::More;
 
@@ -95,5 +96,15 @@ in_bytes(q{SET client_min_messages = error; CREATE EXTENSION outbox; CREATE SERV
 	SELECT outbox.create_route(E'bad\\xe9', server => 'nobody'), outbox.create_route(E'bad\\xea', server => 'nobody'), outbox.create_route('größe', server => 'nobody')});
 my $figures = in_bytes('SELECT outbox.metrics_text()');
 like($figures, qr/route="$_"/, "the figures of $_") foreach quotemeta('bad\\\\xe9'), quotemeta('bad\\\\xea'), 'größe';
+# Nor does such a byte get into a CloudEvent, which is Unicode.
+in_bytes(qq{SET client_min_messages = error; CREATE SERVER redis FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '$redis->{port}');
+	SELECT outbox.create_route('events', server => 'redis', topic => 'events', format => 'cloudevents-json', aggregate_types => '{bytes}')});
+in_bytes(q{SELECT outbox.emit('bytes', E'\\xff\\xfe', 'bad.key', '{}'), outbox.emit('bytes', 'k', E'bad\\xe9', '{}'),
+	outbox.emit('bytes', 'k', 'bad.value', '{}', headers => E'{"tenant": "\\xe9"}'::jsonb)});
+ok(wait_until(sub { $redis->xlen('events') == 2 && in_bytes('SELECT count(*) FROM outbox.dead_letter') == 1 }), 'two of three events are sent');
+is(in_bytes('SELECT error_code FROM outbox.dead_letter'), 'NO_CLOUDEVENT', 'one whose type is none is a dead letter');
+my @sent = map { decode_json($_) } @{ $redis->column('events', 'event') };
+is_deeply([ map { [ @$_{qw(type subject tenant)} ] } @sent ], [ [ 'bad.key', undef, undef ], [ 'bad.value', 'k', undef ] ],
+	'the others are JSON, without what is none');
 no_server_crashed($node);
 done_testing();

@@ -366,6 +366,19 @@ TEST(Debezium, Converters) {
             R"(k1|{"payload":{"a":1},"type":"Created"}|id=ID;)");
 }
 
+TEST(Debezium, WhatIsNoUtf8) {
+  Sample sample;
+  sample.key = "caf\xe9";
+  sample.headers = {{"tenant", "\xe9"}};
+  sample.payload = "\"\xe9\"";
+  EXPECT_EQ(Show("outbox_kafka", {}, sample), "caf\xe9|\"\xe9\"|id=ID;tenant=\xe9;") << "bytes as they are";
+  EXPECT_EQ(Show("outbox_kafka", {{"value.converter", "json"}}, sample), "caf\xe9|\"Iuki\"|id=ID;tenant=\xe9;");
+  EXPECT_EQ(Show("outbox_kafka", {{"key.converter", "json"}}, sample), "NOT_UTF8");
+  EXPECT_EQ(Show("outbox_kafka", {{"header.converter", "json"}}, sample), "NOT_UTF8");
+  EXPECT_EQ(Show("outbox_redis", {{"key.converter", "json"}}, sample), "NOT_UTF8");
+  EXPECT_EQ(Show("outbox_kafka", {{"table.fields.additional.placement", "tenant:envelope"}}, sample), "NOT_UTF8");
+}
+
 TEST(Debezium, TombstoneOnEmptyPayload) {
   const sink::OptionList options = {{"route.tombstone.on.empty.payload", "true"},
                                     {"table.fields.additional.placement", "type:envelope"}};

@@ -351,6 +351,29 @@ TEST(CloudEvents, WhatCannotBeOne) {
   sample.event_type = "a\nb";
   EXPECT_EQ(Show(Config("cloudevents", "outbox_kafka"), sample), "NO_CLOUDEVENT");
   EXPECT_EQ(Show(Config("cloudevents-json", "outbox_kafka"), sample), "NO_CLOUDEVENT");
+  sample.event_type = "caf\xe9";
+  EXPECT_EQ(Show(Config("cloudevents", "outbox_kafka"), sample), "NO_CLOUDEVENT");
+  EXPECT_EQ(Show(Config("cloudevents-json", "outbox_redis"), sample), "NO_CLOUDEVENT");
+}
+
+TEST(CloudEvents, WhatIsNoUtf8) {
+  Sample sample;
+  sample.aggregate_type = "Line\xe9";
+  sample.aggregate_id = "\xff\xfe";
+  sample.headers = {{"tenant", "acm\xe9"}, {"X\xe9", "\xe9"}, {"schema_version", "\xe9"}};
+  sample.payload = "{\"a\": \"\xe9\"}";
+  const std::string event =
+      "{\"specversion\":\"1.0\",\"id\":\"018bcfe5-687b-71c8-8123-456789abcdef\",\"source\":\"/outbox/shop\","
+      "\"type\":\"line.added\",\"time\":\"2023-11-14T22:13:20.123456Z\",\"sequence\":\"1700000000123456\","
+      "\"datacontenttype\":\"application/json\",\"data_base64\":\"eyJhIjogIukifQ==\"}";
+  const std::string headers = "tenant=acm\xe9;X\xe9=\xe9;schema_version=\xe9;";
+  EXPECT_EQ(Show(Config("cloudevents-json", "outbox_kafka"), sample),
+            "\xff\xfe|" + event + "|content-type=application/cloudevents+json; charset=UTF-8;" + headers);
+  EXPECT_EQ(Show(Config("cloudevents", "outbox_kafka"), sample),
+            "\xff\xfe|{\"a\": \"\xe9\"}|ce_specversion=1.0;ce_id=018bcfe5-687b-71c8-8123-456789abcdef;"
+            "ce_source=/outbox/shop;ce_type=line.added;ce_time=2023-11-14T22:13:20.123456Z;"
+            "ce_sequence=1700000000123456;" +
+                headers + "content-type=application/json;");
 }
 
 TEST(CloudEvents, SourceAndForm) {
