@@ -11,6 +11,11 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'outbox needs PostgreSQL 15 or newer',
       DETAIL = pg_catalog.format('This is %s.', pg_catalog.current_setting('server_version'));
   END IF;
+  IF pg_catalog.getdatabaseencoding() OPERATOR(pg_catalog.=) 'MULE_INTERNAL' THEN
+    RAISE EXCEPTION USING ERRCODE = 'feature_not_supported', MESSAGE = 'outbox does not work in a database in encoding MULE_INTERNAL',
+      DETAIL = 'Events are published in UTF-8, into which PostgreSQL does not convert it.',
+      HINT = 'Make a database in UTF8: CREATE DATABASE ... ENCODING ''UTF8'' TEMPLATE template0.';
+  END IF;
   SELECT n.oid INTO ours FROM pg_catalog.pg_namespace n
   WHERE n.nspname OPERATOR(pg_catalog.=) 'outbox';
   SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid) INTO what
