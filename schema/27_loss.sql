@@ -93,6 +93,7 @@ BEGIN
     ('outbox_internal.side_topic', 'UPDATE OF route_id, lane, topic, side, start_from, start_to, start_done_to', 'AFTER'),
     ('outbox_internal.adoption', 'UPDATE OF begun_at, home, phase, done_to, first, starts, nothing, later', 'AFTER'),
     ('outbox_internal.adopted', 'UPDATE OF xid, wanted, before', 'AFTER'),
+    ('outbox.audit', 'UPDATE OF at, who, action, route, event_id, detail, reason', 'AFTER'),
     -- Of the first two, partitions get the trigger of rows with their parent's name.
     ('outbox_internal.progress', 'INSERT OR UPDATE OR DELETE', 'BEFORE'),
     ('outbox_internal.tick', 'INSERT OR UPDATE OR DELETE', 'BEFORE'),

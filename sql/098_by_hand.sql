@@ -61,6 +61,7 @@ FROM unnest(ARRAY[
   'CREATE POLICY p ON outbox_internal.log USING (false)', 'ALTER TABLE outbox_internal.log ENABLE ROW LEVEL SECURITY', 'ALTER TABLE outbox.route FORCE ROW LEVEL SECURITY',
   'CREATE TABLE public.mine (); ALTER EXTENSION outbox ADD TABLE public.mine', 'ALTER EXTENSION outbox DROP TABLE outbox.pause',
   'INSERT INTO outbox.pause (server, reason, paused_by) VALUES (''x'', ''y'', ''z'')', 'UPDATE outbox.pause SET reason = ''x''',
+  'UPDATE outbox.audit SET who = ''nobody''', 'DELETE FROM outbox.audit WHERE false',
   -- and what is nobody's event, nor position
   'UPDATE outbox_internal.parked SET attempts = attempts', 'UPDATE outbox.route SET max_attempts = max_attempts', 'UPDATE outbox_internal.lane SET owner = owner',
   'DELETE FROM outbox_internal.progress WHERE false', 'DELETE FROM outbox_internal.tick WHERE false']) command, refused(command);
