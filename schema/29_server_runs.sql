@@ -15,10 +15,10 @@ REVOKE ALL ON FUNCTION outbox_internal.run_endpoint(text) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.run_endpoint(text) IS 'what the runs have in common that are lives of the server at one configured address';
 
 CREATE OR REPLACE FUNCTION outbox_internal.server_runs(of_run text)
-  RETURNS TABLE (run text, number bigint, survived bigint[], met_at timestamptz)
+  RETURNS TABLE (run text, number bigint, survived bigint[], met_at timestamptz, there_to timestamptz)
   LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-  SELECT m.run, m.number, string_to_array(m.survived, '-')::bigint[], m.met_at
+  SELECT m.run, m.number, string_to_array(m.survived, '-')::bigint[], m.met_at, coalesce(m.there_to, '-infinity')
   FROM outbox_internal.server_run m
   WHERE outbox_internal.run_endpoint(m.run) OPERATOR(pg_catalog.=) outbox_internal.run_endpoint($1);
 END;
@@ -38,10 +38,10 @@ COMMENT ON FUNCTION outbox_internal.newest_run(text) IS
 
 -- Meetings later than `after` (and than the one with that run itself), no later than `upto`, and none from before `since`.
 CREATE OR REPLACE FUNCTION outbox_internal.survived(run text, after bigint, upto bigint, since timestamptz DEFAULT '-infinity')
-  RETURNS TABLE (bound bigint[])
+  RETURNS TABLE (bound bigint[], there_to timestamptz)
   LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-  SELECT min(m.survived)
+  SELECT min(m.survived), min(m.there_to) FILTER (WHERE m.survived IS NOT NULL)
   FROM outbox_internal.server_runs($1) m
   WHERE m.number OPERATOR(pg_catalog.>) $2 AND m.number OPERATOR(pg_catalog.<=) $3 AND m.met_at OPERATOR(pg_catalog.>=) $4
     AND m.number OPERATOR(pg_catalog.>)
@@ -49,7 +49,14 @@ BEGIN ATOMIC
 END;
 REVOKE ALL ON FUNCTION outbox_internal.survived(text, bigint, bigint, timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.survived(text, bigint, bigint, timestamptz) IS
-  'the last stream id of which all these meetings have shown that it is there: what the run acknowledged under a later one is lost; NULL: there were none, or they tell nothing';
+  'the last stream id of which all these meetings have shown that it is there, see outbox_internal.is_lost(); NULL: there were none, or they tell nothing';
+
+CREATE OR REPLACE FUNCTION outbox_internal.is_lost(acknowledged bigint[], at timestamptz, bound bigint[], there_to timestamptz) RETURNS boolean
+  LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN $1 OPERATOR(pg_catalog.>) $3 AND $2 OPERATOR(pg_catalog.>) $4;
+REVOKE ALL ON FUNCTION outbox_internal.is_lost(bigint[], timestamptz, bigint[], timestamptz) FROM PUBLIC;
+COMMENT ON FUNCTION outbox_internal.is_lost(bigint[], timestamptz, bigint[], timestamptz) IS
+  'whether what was acknowledged under this id, and noted at that time, is lost, by outbox_internal.survived(); NULL: that tells nothing';
 
 -- A period begins after `after`, and ends with the row of `upto`.
 CREATE OR REPLACE FUNCTION outbox_internal.run_periods(route_id bigint, lane integer, side integer, since timestamptz, until timestamptz)
@@ -118,10 +125,11 @@ COMMENT ON FUNCTION outbox_internal.lane_run(bigint, integer, text, timestamptz,
 -- bound: of all meetings since. known: of those that were looked at before, which are those up to the one before the lane's
 -- newest row from there, or up to the number `looked`.
 CREATE OR REPLACE FUNCTION outbox_internal.judged_periods(route_id bigint, lane integer, of_run text, since timestamptz, until timestamptz, looked bigint)
-  RETURNS TABLE (side integer, run text, after timestamptz, upto timestamptz, bound bigint[], known bigint[])
+  RETURNS TABLE (side integer, run text, after timestamptz, upto timestamptz, bound bigint[], there_to timestamptz,
+                 known bigint[], known_there_to timestamptz)
   LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-  SELECT h.side, h.run, h.after, h.upto, b.bound, k.bound
+  SELECT h.side, h.run, h.after, h.upto, b.bound, b.there_to, k.bound, k.there_to
   FROM (SELECT 1) one
   LEFT JOIN outbox_internal.lane_run($1, $2, $3, $4, $5) n ON true
   CROSS JOIN LATERAL (SELECT greatest(n.number, $6) AS number) seen
@@ -132,7 +140,7 @@ BEGIN ATOMIC
 END;
 REVOKE ALL ON FUNCTION outbox_internal.judged_periods(bigint, integer, text, timestamptz, timestamptz, bigint) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.judged_periods(bigint, integer, text, timestamptz, timestamptz, bigint) IS
-  'the periods in which the server of that run acknowledged something to the lane or its side lanes; lost is what it acknowledged under an id later than bound, which is no news where it is later than known';
+  'the periods in which the server of that run acknowledged something to the lane or its side lanes; lost is what outbox_internal.is_lost() says of bound and there_to, which is no news where it says so of known and known_there_to';
 
 -- From one lane to the next through the index, however many rows there are.
 CREATE OR REPLACE VIEW outbox_internal.noted_lane AS

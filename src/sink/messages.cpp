@@ -314,6 +314,7 @@ std::string EncodeEnds(const std::vector<StreamEnd>& ends) {
     PutText(end.last, &out);
     PutText(end.kept, &out);
     Put(static_cast<uint8_t>(end.lacking), &out);
+    Put(static_cast<uint8_t>(end.lost), &out);
   }
   return out;
 }
@@ -328,14 +329,16 @@ bool DecodeEnds(std::string_view bytes, std::vector<StreamEnd>* ends, size_t mos
   for (uint32_t i = 0; i < count; ++i) {
     StreamEnd& end = ends->emplace_back();
     uint8_t lacking = 0;
+    uint8_t lost = 0;
     if (!body.GetText(&end.stream) || !body.GetText(&end.acknowledged) || !body.GetText(&end.last) ||
-        !body.GetText(&end.kept) || !body.Get(&lacking) || lacking > 1 || !IsStreamIdOrNone(end.last) ||
-        !IsStreamIdOrNone(end.kept)) {
+        !body.GetText(&end.kept) || !body.Get(&lacking) || lacking > 1 || !body.Get(&lost) || lost > 1 ||
+        !IsStreamIdOrNone(end.last) || !IsStreamIdOrNone(end.kept)) {
       return false;
     }
     end.stream = WellFormedUtf8(end.stream, kLongestMessage);
     end.acknowledged = PrintableUtf8(end.acknowledged, kLongestCode);
     end.lacking = lacking != 0;
+    end.lost = lost != 0;
   }
   return body.empty();
 }

@@ -92,6 +92,7 @@ struct StreamEnd {
   std::string last;          // the last id it ever had; "": there is no such stream
   std::string kept;          // the newest id there that was certainly written before the server came back; "": none
   bool lacking = false;      // the entry is not there, and it is not known to have been trimmed or deleted
+  bool lost = false;         // and the stream is no younger one of the same name: it ends earlier, or has older entries
 };
 
 struct WaitSpec {

@@ -198,11 +198,13 @@ TEST(Messages, RoundTrips) {
   EXPECT_EQ(streams[0].stream + " " + streams[0].acknowledged, "one 1-2");
   EXPECT_EQ(streams[1].stream + " " + streams[1].acknowledged, std::string("t\0o", 3) + " 3-4");
   std::vector<StreamEnd> ends;
-  ASSERT_TRUE(DecodeEnds(EncodeEnds({{"one", "1-2", "2-2", "1-1", true}, {"gone", "1-3", "", "", false}}), &ends));
+  ASSERT_TRUE(
+      DecodeEnds(EncodeEnds({{"one", "1-2", "2-2", "1-1", true, true}, {"gone", "1-3", "", "", false}}), &ends));
   ASSERT_EQ(ends.size(), 2u);
   EXPECT_EQ(ends[0].stream + " " + ends[0].acknowledged + " " + ends[0].last + " " + ends[0].kept, "one 1-2 2-2 1-1");
   EXPECT_TRUE(ends[0].lacking);
-  EXPECT_FALSE(ends[1].lacking);
+  EXPECT_TRUE(ends[0].lost);
+  EXPECT_FALSE(ends[1].lacking || ends[1].lost);
   EXPECT_EQ(ends[1].stream + " " + ends[1].last, "gone ");
   bool drop = false;
   ASSERT_TRUE(DecodeAdmit(EncodeAdmit("a.b.c", true), &server_run, &drop));

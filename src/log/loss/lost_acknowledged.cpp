@@ -75,11 +75,14 @@ int64_t FindLost(const Asked& asked, const Stretch& stretch, Finding* finding) {
       " LEFT JOIN LATERAL (SELECT (SELECT e.key FROM jsonb_each(g.places) e"
       " WHERE (e.value ->> 1) = array_to_string(g.acknowledged, '-') LIMIT 1),"
       " array_to_string(g.acknowledged, '-'), array_to_string(h.bound, '-')"
-      " FROM outbox_internal.judged_periods($1, s.lane, $3, $4, $5, $6) h CROSS JOIN LATERAL (SELECT g.acknowledged, "
+      " FROM outbox_internal.judged_periods($1, s.lane, $3, $4, $5, $6) h CROSS JOIN LATERAL (SELECT g.at, "
+      "g.acknowledged, "
       "g.places"
       " FROM outbox_internal.period_rows($1, s.lane, h.side, h.run, h.after, h.upto) g"
-      " WHERE g.acknowledged IS NOT NULL AND (g.acknowledged > h.known) IS NOT TRUE ORDER BY g.at DESC LIMIT 10) g"
-      " WHERE g.acknowledged > h.bound ORDER BY g.acknowledged DESC LIMIT 1) x ON true ORDER BY s.lane",
+      " WHERE g.acknowledged IS NOT NULL AND outbox_internal.is_lost(g.acknowledged, g.at, h.known, h.known_there_to) "
+      "IS NOT TRUE ORDER BY g.at DESC LIMIT 10) g"
+      " WHERE outbox_internal.is_lost(g.acknowledged, g.at, h.bound, h.there_to) ORDER BY g.acknowledged DESC LIMIT 1) "
+      "x ON true ORDER BY s.lane",
       7,
       {ASKED_TYPES, INT4OID},
       nullptr};
@@ -106,10 +109,12 @@ int64_t FindLost(const Asked& asked, const Stretch& stretch, Finding* finding) {
 
 bool LaneLost(const Asked& asked, const Stretch& own) {
   static Statement any = {
-      "SELECT FROM outbox_internal.judged_periods($1, $2, $3, $4, $5, $6) h CROSS JOIN LATERAL (SELECT g.acknowledged"
+      "SELECT FROM outbox_internal.judged_periods($1, $2, $3, $4, $5, $6) h CROSS JOIN LATERAL (SELECT g.at, "
+      "g.acknowledged"
       " FROM outbox_internal.period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
-      " WHERE g.acknowledged IS NOT NULL AND (g.acknowledged > h.known) IS NOT TRUE ORDER BY g.at DESC LIMIT 10) g"
-      " WHERE h.side = 0 AND g.acknowledged > h.bound LIMIT 1",
+      " WHERE g.acknowledged IS NOT NULL AND outbox_internal.is_lost(g.acknowledged, g.at, h.known, h.known_there_to) "
+      "IS NOT TRUE ORDER BY g.at DESC LIMIT 10) g"
+      " WHERE h.side = 0 AND outbox_internal.is_lost(g.acknowledged, g.at, h.bound, h.there_to) LIMIT 1",
       6,
       {ASKED_TYPES},
       nullptr};
@@ -128,15 +133,18 @@ void RunKept(const Asked& asked, const Stretch& stretch, std::span<const int32> 
       "SELECT k.* FROM unnest($7) s(lane) CROSS JOIN LATERAL (SELECT greatest($8, 0) AS side UNION SELECT h.side"
       " FROM outbox_internal.judged_periods($1, s.lane, $3, $4, $5, $6) h WHERE $8 < 0 AND h.side > 0 AND EXISTS "
       "(SELECT"
-      " FROM outbox_internal.period_rows($1, s.lane, h.side, h.run, h.after, h.upto) g WHERE g.reached > h.bound)) d"
+      " FROM outbox_internal.period_rows($1, s.lane, h.side, h.run, h.after, h.upto) g WHERE "
+      "outbox_internal.is_lost(g.reached, g.at, h.bound, h.there_to))) d"
       " LEFT JOIN LATERAL ("
       "WITH judged AS MATERIALIZED (SELECT h.* FROM outbox_internal.judged_periods($1, s.lane, $3, $4, $5, $6) h"
       " WHERE h.side = d.side), good AS (SELECT coalesce(max(x.at), '-infinity') AS at FROM judged h CROSS JOIN LATERAL"
       " (SELECT g.at FROM outbox_internal.period_rows($1, s.lane, h.side, h.run, h.after, h.upto) g"
-      " WHERE g.reached IS NOT NULL AND (g.reached > h.bound) IS NOT TRUE ORDER BY g.at DESC LIMIT 1) x),"
+      " WHERE g.reached IS NOT NULL AND outbox_internal.is_lost(g.reached, g.at, h.bound, h.there_to) IS NOT TRUE "
+      "ORDER BY g.at DESC LIMIT 1) x),"
       " bad AS (SELECT min(x.at) AS at FROM judged h CROSS JOIN LATERAL"
       " (SELECT g.at FROM outbox_internal.period_rows($1, s.lane, h.side, h.run, h.after, h.upto) g"
-      " WHERE g.reached > h.bound AND g.at > (SELECT at FROM good) ORDER BY g.at LIMIT 1) x)"
+      " WHERE outbox_internal.is_lost(g.reached, g.at, h.bound, h.there_to) AND g.at > (SELECT at FROM good) ORDER BY "
+      "g.at LIMIT 1) x)"
       " SELECT p.window_from, p.window_to, p.done_to, p.at FROM bad b CROSS JOIN LATERAL"
       " outbox_internal.newest_progress($1, s.lane, d.side, $4, least($5, b.at - '1 microsecond'::interval)) p"
       ") k ON true",
@@ -191,7 +199,7 @@ void ListSides(const Asked& asked, const Stretch& stretch, int64_t kept, bool pr
       "SELECT h.side FROM outbox_internal.judged_periods($1, $2, $3, $4, $5, $6) h WHERE h.side > 0 AND EXISTS (SELECT "
       "FROM"
       " outbox_internal.period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
-      " WHERE g.at > ($7 - '2 seconds'::interval) AND g.reached > h.bound)"
+      " WHERE g.at > ($7 - '2 seconds'::interval) AND outbox_internal.is_lost(g.reached, g.at, h.bound, h.there_to))"
       " UNION SELECT s.side FROM outbox_internal.side_lane s WHERE $8 AND s.route_id = $1 AND s.lane = $2",
       8,
       {ASKED_TYPES, TIMESTAMPTZOID, BOOLOID},
@@ -208,7 +216,7 @@ void ListLostTopics(const Asked& asked, const Stretch& own, int32 side, Finding*
       "SELECT DISTINCT e.topic FROM outbox_internal.judged_periods($1, $2, $3, $4, $5, $6) h"
       " CROSS JOIN LATERAL outbox_internal.period_rows($1, $2, h.side, h.run, h.after, h.upto) g"
       " CROSS JOIN LATERAL jsonb_object_keys(g.places) e(topic)"
-      " WHERE h.side = $7 AND g.places IS NOT NULL AND g.reached > h.bound",
+      " WHERE h.side = $7 AND g.places IS NOT NULL AND outbox_internal.is_lost(g.reached, g.at, h.bound, h.there_to)",
       7,
       {ASKED_TYPES, INT4OID},
       nullptr};

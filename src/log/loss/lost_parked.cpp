@@ -101,7 +101,8 @@ void FindLostParked(const Asked& asked, const Stretch& own, Finding* finding) {
       " CROSS JOIN LATERAL outbox_internal.survived(h.run, $5, 9223372036854775807) s"
       " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, $5) k CROSS JOIN LATERAL"
       " (SELECT o.* FROM outbox_internal.latest_outcome o WHERE o.run = h.run"
-      " AND o.acknowledged > s.bound AND (o.acknowledged > k.bound) IS NOT TRUE AND o.route_id = $1"
+      " AND o.acknowledged > s.bound AND outbox_internal.is_lost(o.acknowledged, o.at, s.bound, s.there_to)"
+      " AND outbox_internal.is_lost(o.acknowledged, o.at, k.bound, k.there_to) IS NOT TRUE AND o.route_id = $1"
       " AND (o.lane = $2 OR o.at <= $4) AND o.outcome = 'delivered') o WHERE s.bound IS NOT NULL LIMIT $6",
       6,
       {INT8OID, INT4OID, TEXTOID, TIMESTAMPTZOID, INT8OID, INT8OID},

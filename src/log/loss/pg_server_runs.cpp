@@ -36,39 +36,38 @@ bool IsRecorded(std::string_view server_run) {
 }
 
 // From rows of (at, acknowledged, stream).
-void AddSamples(std::vector<PgServerRuns::Sample>* samples) {
+void AddSamples(std::vector<Sample>* samples) {
   for (uint64 row = 0; row < SPI_processed; row++) {
     bool isnull = false;
-    PgServerRuns::Sample& sample = samples->emplace_back();
+    Sample& sample = samples->emplace_back();
     sample.at = DatumGetTimestampTz(ResultDatum(row, 0, &isnull));
     sample.acknowledged.assign(ResultText(row, 1));
     sample.stream = pg::Utf8(ResultText(row, 2));
   }
 }
 
-// Each with the highest id that was acknowledged there: one lane may save an older one after another lane a younger
-// one.
-void ReadNewest(std::string_view server_run, std::vector<sink::AskedStream>* streams) {
+// Of each lane the newest id in each stream, of a stream the highest: one lane may save an older one after another lane
+// a younger one. An older row of the lane has a higher one only where the stream was deleted since, and made again.
+void ReadNewest(std::string_view server_run, std::vector<Sample>* samples) {
   static Statement newest = {
-      "SELECT e.key, (array_agg(e.value ->> 1 ORDER BY string_to_array(e.value ->> 1, '-')::numeric[] DESC))[1]"
+      "SELECT n.at, n.id, n.key FROM (SELECT DISTINCT ON (l.key) l.* FROM"
+      " (SELECT DISTINCT ON (h.route_id, h.lane, h.side, h.upto, e.key) e.key, g.at, e.value ->> 1 AS id"
       " FROM outbox_internal.other_periods($1) h CROSS JOIN LATERAL (SELECT g.at, g.places FROM"
       " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g ORDER BY g.at DESC "
       "LIMIT " NEWEST_ROWS
-      ") g CROSS JOIN LATERAL jsonb_each(g.places) e"
-      " WHERE (e.value ->> 1) ~ '^[0-9]+-[0-9]+$'"
-      " GROUP BY e.key ORDER BY max(g.at) DESC LIMIT " MOST_STREAMS,
+      ") g CROSS JOIN LATERAL jsonb_each(g.places) e WHERE (e.value ->> 1) ~ '^[0-9]+-[0-9]+$'"
+      " ORDER BY h.route_id, h.lane, h.side, h.upto, e.key, g.at DESC) l"
+      " ORDER BY l.key, string_to_array(l.id, '-')::numeric[] DESC) n ORDER BY n.at DESC LIMIT " MOST_STREAMS,
       1,
       {TEXTOID},
       nullptr};
   Datum values[] = {ForeignText(server_run)};
   RunStatement(&newest, values);
-  for (uint64 row = 0; row < SPI_processed; row++) {
-    streams->push_back({std::string(pg::Utf8(ResultText(row, 0))), ResultText(row, 1)});
-  }
+  AddSamples(samples);
 }
 
 // The streams that parked events went to last, as samples.
-void ReadNewestParked(std::string_view server_run, std::vector<PgServerRuns::Sample>* samples) {
+void ReadNewestParked(std::string_view server_run, std::vector<Sample>* samples) {
   static Statement newest = {
       "SELECT max(n.at), array_to_string(max(n.acknowledged), '-'), n.topic FROM outbox_internal.server_runs($1) h"
       " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox_internal.outcome o WHERE o.run = h.run"
@@ -83,8 +82,7 @@ void ReadNewestParked(std::string_view server_run, std::vector<PgServerRuns::Sam
 }
 
 // The parked event that was acknowledged last before each of these moments, about: by the server's clock.
-void ReadParkedSamples(std::string_view server_run, std::span<const int64> points,
-                       std::vector<PgServerRuns::Sample>* samples) {
+void ReadParkedSamples(std::string_view server_run, std::span<const int64> points, std::vector<Sample>* samples) {
   static Statement at_points = {
       "SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), n.topic FROM unnest($2) p(time)"
       " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox_internal.server_runs($1) h"
@@ -137,8 +135,7 @@ bool ReadBounds(std::string_view server_run, int64* newest, int64* oldest) {
 }
 
 // What was acknowledged last before each of these moments, to any lane.
-void ReadSamples(std::string_view server_run, std::span<const int64> points,
-                 std::vector<PgServerRuns::Sample>* samples) {
+void ReadSamples(std::string_view server_run, std::span<const int64> points, std::vector<Sample>* samples) {
   static Statement at_points = {
       "WITH here AS MATERIALIZED (SELECT * FROM outbox_internal.other_periods($1))"
       " SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), e.key"
@@ -163,27 +160,8 @@ void ReadSamples(std::string_view server_run, std::span<const int64> points,
   AddSamples(samples);
 }
 
-// Between which moments the server's memory ends, as far as the samples tell; returns false if that is known well
-// enough, or nothing is known.
-bool FindGap(const std::vector<PgServerRuns::Sample>& samples, std::string_view survived, int64* there, int64* gone) {
-  *there = PG_INT64_MIN;
-  *gone = PG_INT64_MAX;
-  for (const PgServerRuns::Sample& sample : samples) {
-    if (!sink::PlaceBefore(survived, sample.acknowledged)) {
-      *there = std::max(*there, sample.at);
-    }
-  }
-  for (const PgServerRuns::Sample& sample : samples) {
-    if (sample.at > *there) {
-      *gone = std::min(*gone, sample.at);
-    }
-  }
-  return *there != PG_INT64_MIN && *gone != PG_INT64_MAX && *gone - *there > USECS_PER_SEC;
-}
-
 // A stream is asked about by the highest id that is known: whether that is there tells of all before.
-void AskAbout(const PgServerRuns::Sample& sample, std::span<const sink::StreamEnd> ends,
-              std::vector<sink::AskedStream>* streams) {
+void AskAbout(const Sample& sample, std::span<const sink::StreamEnd> ends, std::vector<sink::AskedStream>* streams) {
   const auto known = [&](const sink::StreamEnd& end) {
     return end.stream == sample.stream && !sink::PlaceBefore(end.acknowledged, sample.acknowledged);
   };
@@ -213,7 +191,7 @@ Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink
   int64 there = 0;
   int64 gone = 0;
   if (!ends.empty()) {
-    if (!FindGap(samples_, sink::Survived(ends), &there, &gone)) {
+    if (!FindGap(samples_, ends, &there, &gone)) {
       return Status();
     }
     for (int i = 1; i < kPoints; i++) {
@@ -225,7 +203,7 @@ Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink
       if (IsRecorded(server_run)) {
         return;
       }
-      ReadNewest(server_run, streams);
+      ReadNewest(server_run, &found);
       ReadNewestParked(server_run, &found);
       if (!ReadBounds(server_run, &gone, &there)) {
         return;
@@ -253,55 +231,62 @@ Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink
 // again (drop_route() says so).
 Status PgServerRuns::Lost(const std::string& server_run, std::span<const sink::StreamEnd> ends, bool* lost) {
   *lost = false;
+  MemoryEnd end = JudgeEnds(samples_, ends);
   return TryInTransaction([&] {
-    Datum survived = 0;
-    if (!StreamIdDatum(sink::Survived(ends), &survived)) {
-      return;  // it tells nothing, so nothing is lost
-    }
     if (IsRecorded(server_run)) {
       return;
+    }
+    LowerToLost(server_run, &end);
+    Datum survived = 0;
+    if (!StreamIdDatum(end.survived, &survived)) {
+      return;  // it tells nothing, so nothing is lost
     }
     static Statement any = {
         "SELECT FROM outbox_internal.other_periods($1) h CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, "
         "9223372036854775807) s"
-        " CROSS JOIN LATERAL (SELECT g.acknowledged FROM"
+        " CROSS JOIN LATERAL (SELECT g.at, g.acknowledged FROM"
         " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
         " WHERE g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
-        " WHERE g.acknowledged > $2 AND (s.bound IS NULL OR g.acknowledged <= s.bound)"
+        " WHERE outbox_internal.is_lost(g.acknowledged, g.at, $2, $3)"
+        " AND outbox_internal.is_lost(g.acknowledged, g.at, s.bound, s.there_to) IS NOT TRUE"
         " AND EXISTS (SELECT FROM outbox.route r WHERE r.id = h.route_id)"
         " UNION ALL SELECT FROM outbox_internal.server_runs($1) h"
         " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, 9223372036854775807) s"
         " CROSS JOIN LATERAL (SELECT FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged > $2"
-        " AND (s.bound IS NULL OR o.acknowledged <= s.bound) LIMIT 1) o WHERE h.run <> $1 LIMIT 1",
-        2,
-        {TEXTOID, INT8ARRAYOID},
+        " AND o.at > $3 AND outbox_internal.is_lost(o.acknowledged, o.at, s.bound, s.there_to) IS NOT TRUE LIMIT 1) o"
+        " WHERE h.run <> $1 LIMIT 1",
+        3,
+        {TEXTOID, INT8ARRAYOID, TIMESTAMPTZOID},
         nullptr};
-    Datum values[] = {ForeignText(server_run), survived};
+    Datum values[] = {ForeignText(server_run), survived, TimestampTzGetDatum(end.there_to)};
     RunStatement(&any, values);
     *lost = SPI_processed > 0;
   });
 }
 
 Status PgServerRuns::Record(const std::string& server_run, std::span<const sink::StreamEnd> ends) {
+  MemoryEnd end = JudgeEnds(samples_, ends);
   return TryInTransaction([&] {
     static Statement sweep = {
         "DELETE FROM outbox_internal.server_run m WHERE m.met_at < (now() - '90 days'::interval)", 0, {}, nullptr};
     // A row that another worker has just written has the same number and stays; one written before another run was met
     // is renewed.
     static Statement put = {
-        "INSERT INTO outbox_internal.server_run AS k (server, run, survived, number)"
-        " SELECT $1, $2, array_to_string($3, '-'), 1 + coalesce(max(m.number), 0) FROM outbox_internal.server_run m"
+        "INSERT INTO outbox_internal.server_run AS k (server, run, survived, number, there_to)"
+        " SELECT $1, $2, array_to_string($3, '-'), 1 + coalesce(max(m.number), 0), $4 FROM outbox_internal.server_run m"
         " ON CONFLICT (run) DO UPDATE SET server = excluded.server, survived = excluded.survived,"
-        " number = excluded.number, met_at = excluded.met_at WHERE EXISTS (SELECT"
+        " number = excluded.number, met_at = excluded.met_at, there_to = excluded.there_to WHERE EXISTS (SELECT"
         " FROM outbox_internal.newest_run($2) m WHERE m.number > k.number)",
-        3,
-        {TEXTOID, TEXTOID, INT8ARRAYOID},
+        4,
+        {TEXTOID, TEXTOID, INT8ARRAYOID, TIMESTAMPTZOID},
         nullptr};
     Arguments arguments;
     arguments.Add(ServerText(server_));
     arguments.Add(ForeignText(server_run));
+    LowerToLost(server_run, &end);
     Datum survived = 0;
-    !ends.empty() && StreamIdDatum(sink::Survived(ends), &survived) ? arguments.Add(survived) : arguments.AddNull();
+    !ends.empty() && StreamIdDatum(end.survived, &survived) ? arguments.Add(survived) : arguments.AddNull();
+    end.there_to == MemoryEnd::kNever ? arguments.AddNull() : arguments.Add(TimestampTzGetDatum(end.there_to));
     RunStatement(&sweep, nullptr);
     RunStatement(&put, arguments.values, arguments.nulls);
   });

@@ -1,8 +1,8 @@
 // relay::ServerRuns over outbox_internal.server_run [P behind, no Postgres type in sight]: what each run of one
 // destination's server still had when it was first seen. For use in a relay worker only, like PgLaneLog.
 //
-// What is lost is what a run lacks that is younger than all it has kept (Survived()). Of a stream that others write to,
-// the end alone tells nothing of that.
+// What is lost is what a run lacks that is younger than all it has kept (Survived()), or than what is left of its own
+// stream (memory_end). Of a stream that others write to, the end alone tells nothing of that.
 //
 // The end of a run's memory is found by bisection. The first question is about the streams that were written to last,
 // and one from each second, two seconds, four seconds ... back to the oldest progress that is kept: with a topic per
@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "log/loss/memory_end.h"
 #include "relay/common/server_runs.h"
 
 namespace outbox::log {
@@ -29,13 +30,6 @@ class PgServerRuns final : public relay::ServerRuns {
                  std::vector<sink::AskedStream>* streams) override;
   Status Lost(const std::string& server_run, std::span<const sink::StreamEnd> ends, bool* lost) override;
   Status Record(const std::string& server_run, std::span<const sink::StreamEnd> ends) override;
-
-  // A stream that was asked about, with the id of something acknowledged in it, and when.
-  struct Sample {
-    int64_t at = 0;            // Postgres microseconds
-    std::string acknowledged;  // stream id
-    std::string stream;
-  };
 
  private:
   const std::string server_;

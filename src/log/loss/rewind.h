@@ -4,7 +4,8 @@
 // snapshot, append-only file and replication all keep the order of the commands. The ids of stream entries are that
 // server's clock, so the last id of all streams before it came back (outbox_internal.server_run.survived) tells the
 // moment: what was acknowledged under a later id is gone, and what was under an earlier one is there, unless it was
-// deleted: so a stream that is missing while younger ones exist counts as deleted.
+// deleted: so a stream that is missing while younger ones exist counts as deleted. Where ids are ahead of the clock:
+// memory_end.h.
 #pragma once
 
 #include <cstdint>

@@ -11,6 +11,8 @@
 namespace outbox::sink {
 namespace {
 
+constexpr std::string_view kNeverUsed = "0-0";  // the last id of a stream that XGROUP CREATE has made
+
 constexpr size_t kLongestEntries = size_t{256} << 20;  // of what is in a stream, whatever client wrote it
 
 // The first id in a reply to XREVRANGE; "": the stream has none, or the command was refused. False: that is no answer.
@@ -91,6 +93,7 @@ void StreamEnds::HandleEnd(const QuestionPtr& question, const redisReply& reply)
   }
   end.kept = end.last;
   end.lacking = end.last != end.acknowledged;
+  end.lost = end.lacking && !gone && end.last != kNeverUsed;
   Answer(question);
 }
 
@@ -105,6 +108,7 @@ void StreamEnds::HandleUpTo(const QuestionPtr& question, const redisReply& reply
     // A replica in its master's place, say: its process is older than what was acknowledged, so what is younger than
     // that may be another client's, written since. Too early a `kept` resends too much, too late a one loses.
     end.lacking = !IsError(reply) && Lacks(*question);
+    end.lost = end.lacking && IsOlder(*question);
     end.kept = question->up_to;
     Answer(question);
   } else if (atoll(end.last.c_str()) < began_) {
@@ -124,6 +128,7 @@ void StreamEnds::HandleBefore(const QuestionPtr& question, const redisReply& rep
   }
   end.kept = PlaceBefore(before, question->up_to) ? question->up_to : before;
   end.lacking = !IsError(reply) && PlaceBefore(end.kept, end.acknowledged) && Lacks(*question);
+  end.lost = end.lacking && IsOlder(*question);
   Answer(question);
 }
 
@@ -134,6 +139,12 @@ bool StreamEnds::Lacks(const Question& question) {
   const bool deleted =
       question.deleted.empty() ? question.up_to.empty() : !PlaceBefore(question.deleted, question.end.acknowledged);
   return question.up_to != question.end.acknowledged && !trimmed && !deleted;
+}
+
+// Whether the stream has entries from before the one that is lacking, so was not made again after it had been deleted.
+// Before Redis 7 the one that is lacking may have been deleted.
+bool StreamEnds::IsOlder(const Question& question) {
+  return !question.up_to.empty() && !question.deleted.empty();
 }
 
 void StreamEnds::Answer(const QuestionPtr& question) {

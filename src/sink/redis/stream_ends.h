@@ -47,6 +47,7 @@ class StreamEnds {
   void HandleUpTo(const QuestionPtr& question, const redisReply& reply);
   void HandleBefore(const QuestionPtr& question, const redisReply& reply);
   static bool Lacks(const Question& question);
+  static bool IsOlder(const Question& question);
   void Answer(const QuestionPtr& question);
   void AnswerNothing();
 

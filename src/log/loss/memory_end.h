@@ -1,0 +1,50 @@
+// Where the memory of a Redis server ends, by what it has answered [P]: what it acknowledged later is lost.
+//
+// The ids of all streams are one clock, so the last id of all tells, unless the ids of a stream were ahead of that
+// clock: it was wrong for a while, or another client has given such an id, after which all ids of the stream are later
+// still. So no stream speaks for another that shows its own loss (StreamEnd::lost), and one with ids ahead for none
+// that is missing: then our own clock counts, by which it was noted what is there. Survived() becomes an id before the
+// first that such a stream has lost, and what was noted long before something that is there is not lost, whatever its
+// id.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sink/sink.h"
+
+namespace outbox::log {
+
+// A stream that was asked about, with the id of something acknowledged in it, and when that was noted.
+struct Sample {
+  int64_t at = 0;            // Postgres microseconds
+  std::string acknowledged;  // stream id
+  std::string stream;
+};
+
+struct MemoryEnd {
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::min();  // before all times
+
+  std::string survived;       // what was acknowledged under a later id is lost
+  int64_t there_to = kNever;  // unless it was noted no later than this
+
+  int64_t there = kNever;                    // when the newest of the samples that are there was noted
+  std::vector<const sink::StreamEnd*> lost;  // of each stream that has lost something, the answer
+  bool ahead = false;                        // one of them would pass for whole by `survived`
+  std::string first;                         // scratch: before the first id that one of them has lost
+};
+
+MemoryEnd JudgeEnds(std::span<const Sample> samples, std::span<const sink::StreamEnd> ends);
+
+// Lowers `survived` to what the streams in `lost` have kept of what other runs than this one acknowledged. Plain code:
+// may raise PostgreSQL errors.
+void LowerToLost(std::string_view server_run, MemoryEnd* end);
+
+// Between which moments the server's memory ends, as far as the samples tell; returns false if that is known well
+// enough, or nothing is known.
+bool FindGap(std::span<const Sample> samples, std::span<const sink::StreamEnd> ends, int64_t* there, int64_t* gone);
+
+}  // namespace outbox::log
