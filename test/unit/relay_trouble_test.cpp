@@ -117,6 +117,33 @@ TEST_F(EngineTest, ADestinationThatComesUpIsTriedAtOnce) {
   EXPECT_EQ(sink->pending.size(), 1u);
 }
 
+// It was away first, and lets nobody in now; what is under way at the sink waits on.
+TEST_F(EngineTest, ALaneSaysWhatItsDestinationSaysNow) {
+  for (int i = 0; i < 3; ++i) {
+    server.EmitCommitted("k");
+  }
+  Turn();
+  sink->SetUp(false);
+  Turn();
+  ASSERT_NE(Status().error, nullptr);
+  EXPECT_EQ(Status().error->code, "DOWN");
+  const int64_t since = Status().error_since_unix;
+  clock.now += 5'000'000;
+  sink->SetDown({ErrorClass::kConfig, "_SSL", "the test says so"});
+  Turn();
+  ASSERT_NE(Status().error, nullptr);
+  EXPECT_EQ(Status().error->code, "_SSL");
+  sink->SetDown({ErrorClass::kConfig, "_SSL", "another word"});
+  Turn();
+  ASSERT_NE(Status().error, nullptr);
+  EXPECT_EQ(Status().error->message, "another word");
+  EXPECT_EQ(Status().error_since_unix, since);
+  sink->SetUp(true);
+  sink->DeliverAll();
+  Turn();
+  EXPECT_EQ(Status().error, nullptr);
+}
+
 TEST_F(EngineTest, AbortsWithoutProgressDoNotSpin) {
   server.EmitCommitted("k");
   Turn();

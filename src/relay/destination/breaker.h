@@ -125,7 +125,7 @@ class Breaker {
   }
   // Updates the reason while the destination stays in trouble.
   void Explain(const Error& error) {
-    if (!closed() && error.code != reason_.code) {
+    if (!closed()) {
       reason_ = error;
     }
   }

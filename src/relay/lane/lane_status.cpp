@@ -4,6 +4,14 @@
 #include "relay/lane/lane.h"
 
 namespace outbox::relay {
+namespace {
+
+// Trouble that is the destination's, and that it is in still: its own word for it is newer than the lane's.
+bool OfDestination(const Error& error, const Breaker& breaker) {
+  return !breaker.closed() && !breaker.reason().ok() && MeaningOf(error.error_class).alone == Verdict::kBackOff;
+}
+
+}  // namespace
 
 bool Lane::MayClaim() const {
   if (reader_.stopped()) {
@@ -111,6 +119,9 @@ void Lane::Fill(const TurnContext& turn, int64_t wall, LaneStatus* status) const
     show(save_trouble);
   } else if (!sender_.trouble().ok()) {
     show(sender_.trouble());
+    if (OfDestination(sender_.trouble().error(), breaker)) {
+      status->error = &breaker.reason();
+    }
     status->error_topic = parent() == nullptr ? topics_.leaving_topic() : status->error_topic;
   } else if (stopped) {
     status->error = &breaker.reason();
