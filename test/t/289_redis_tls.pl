@@ -31,7 +31,7 @@ my ($redis, $asks) = map {
 my $node = new_node();
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
 
-my $no_certificate = 'connection|f|destination|TLS';
+my $no_certificate = 'connection|f|config|TLS';
 my $not_trusted = 'connection|f|config|TLS';
 my @servers = (
 	# name, Redis, options, what test_server() says, what that shows

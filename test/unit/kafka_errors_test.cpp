@@ -143,5 +143,20 @@ TEST(KafkaErrors, EventsOfCredentialsAreConfiguration) {
   EXPECT_EQ(EventClass(12345), C::kDestination);
 }
 
+// As brokers with TLS 1.3 say it, after the handshake.
+TEST(KafkaErrors, ARefusedCertificateIsConfiguration) {
+  const std::string before =
+      "ssl://kafka:9093/bootstrap: Receive failed: error:0A000416:SSL routines::ssl/tls alert certificate unknown: ";
+  const int transport = RD_KAFKA_RESP_ERR__TRANSPORT;
+  for (const char* alert : {"42 (after 3ms in state APIVERSION_QUERY)", "45", "46", "48", "116"}) {
+    const int code = EventCode(transport, before + "SSL alert number " + alert);
+    EXPECT_EQ(code, RD_KAFKA_RESP_ERR__SSL) << alert;
+    EXPECT_EQ(EventClass(code), C::kConfig) << alert;
+  }
+  for (const char* text : {"SSL alert number 80", "SSL alert number ", "Connection refused", ""}) {
+    EXPECT_EQ(EventCode(transport, text), transport) << text;
+  }
+}
+
 }  // namespace
 }  // namespace outbox::sink::kafka

@@ -55,6 +55,31 @@ TEST_F(KafkaSettingsTest, WhatOnlyTunesIsLeftOutWhereTheLibraryDoesNotKnowIt) {
   EXPECT_FALSE(MakeSettings(config, &settings).ok());
 }
 
+// What an old library cannot do is not the password's fault, nor the certificate's.
+TEST_F(KafkaSettingsTest, WhatAnOldLibraryCannotDoIsSaid) {
+  const int old = 0x020002ff;
+  Settings settings;
+  SinkConfig config;
+  config.options = {{"bootstrap.servers", "localhost:1"}, {"sasl.mechanism", "SCRAM-SHA-512"}};
+  ASSERT_TRUE(MakeSettings(config, &settings).ok());
+  const int refused = RD_KAFKA_RESP_ERR__AUTHENTICATION;
+  const std::string scram = "sasl_ssl://k:1/bootstrap: SASL authentication error (after 3ms in state AUTH_REQ)";
+  EXPECT_NE(settings.Explain(refused, scram, old).find("cannot log in by SCRAM"), std::string::npos);
+  EXPECT_EQ(settings.Explain(refused, scram, 0x020601ff), scram);
+  EXPECT_EQ(settings.Explain(RD_KAFKA_RESP_ERR__TRANSPORT, scram, old), scram);
+  settings.chosen["sasl.mechanism"] = "PLAIN";
+  EXPECT_EQ(settings.Explain(refused, scram, old), scram);
+
+  const int tls = RD_KAFKA_RESP_ERR__SSL;
+  const std::string alert = "ssl://k:1/bootstrap: Receive failed: SSL alert number 48";
+  const std::string certificate = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n";
+  settings.chosen["ssl.certificate.pem"] = certificate;
+  EXPECT_EQ(settings.Explain(tls, alert, old), alert);
+  settings.chosen["ssl.certificate.pem"] = certificate + certificate;
+  EXPECT_NE(settings.Explain(tls, alert, old).find("only the first certificate"), std::string::npos);
+  EXPECT_EQ(settings.Explain(tls, alert, 0x020800ff), alert);
+}
+
 TEST_F(KafkaSettingsTest, AnOutageLongerThanAnyTimeoutThatWasAskedForFailsNothing) {
   cluster_.CreateTopic("outage", 2);
   Open({{"message.timeout.ms", "300"}, {"delivery.timeout.ms", "300"}, {"reconnect.backoff.max.ms", "100"}});

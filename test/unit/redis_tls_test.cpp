@@ -121,8 +121,9 @@ TEST_F(RedisTlsTest, ACertificateOfItsOwn) {
   driver_->Submit(1, 0, {{"s", "k", "x", RecordForm::kStream, {}}});
   ASSERT_TRUE(driver_->UntilResolved());
   EXPECT_EQ(driver_->Count(Outcome::kAborted), 1u);
-  EXPECT_EQ(sink_->health().error.error_class, ErrorClass::kDestination);
+  EXPECT_EQ(sink_->health().error.error_class, ErrorClass::kConfig);
   EXPECT_EQ(sink_->health().error.code, "TLS") << sink_->health().error.message;
+  EXPECT_NE(std::string(TlsHint(sink_->health().error.message)).find("certificate_file"), std::string::npos);
   EXPECT_NE(sink_->health().error.message.find("certificate required"), std::string::npos)
       << sink_->health().error.message;
   Connect({{"ca_pem", certificate_},
@@ -177,6 +178,73 @@ TEST_F(RedisTlsTest, AServerThatGoesIsDestinationTrouble) {
     ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; })) << sink_->health().error.message;
     ExpectDelivered(300, ++epoch);
   }
+}
+
+// A certificate is renewed under its name, and its key a moment later: the sink that runs takes both.
+TEST_F(RedisTlsTest, FilesThatAreRenewedAreReadAgain) {
+  if (!Begin("yes")) {
+    GTEST_SKIP() << "no redis-server with TLS, or no openssl";
+  }
+  const std::string own = server_.directory() + "/own.pem";
+  const std::string own_key = server_.directory() + "/own.key";
+  const std::string authority = server_.directory() + "/authority.pem";
+  ASSERT_EQ(system(("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=stranger -keyout " + own_key +
+                    " -out " + own + " 2>/dev/null && cp " + own + " " + authority)
+                       .c_str()),
+            0);
+  Connect(
+      {{"ca_file", authority}, {"tls_server_name", "redis.test"}, {"certificate_file", own}, {"key_file", own_key}});
+  ExpectDistrusted();
+  const auto renew = [](const std::string& name, const std::string& text) {
+    std::ofstream(name + ".new") << text;
+    ASSERT_EQ(rename((name + ".new").c_str(), name.c_str()), 0);
+  };
+  renew(authority, certificate_);
+  ASSERT_TRUE(driver_->Until(
+      [&] { return sink_->health().error.message.find("refuses the certificate") != std::string::npos; }, 30))
+      << sink_->health().error.message;
+  EXPECT_EQ(sink_->health().error.error_class, ErrorClass::kConfig);
+  renew(own, certificate_);
+  ASSERT_TRUE(driver_->Until([&] { return sink_->health().error.message.find("key_file") != std::string::npos; }, 30))
+      << sink_->health().error.message;
+  renew(own_key, key_);
+  ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }, 30)) << sink_->health().error.message;
+  ExpectDelivered(300, 1);
+}
+
+TEST_F(RedisTlsTest, WhyItIsNotTrustedIsSaid) {
+  if (!Begin()) {
+    GTEST_SKIP() << "no redis-server with TLS, or no openssl";
+  }
+  const auto said = [&](Options options) {
+    Connect(std::move(options));
+    ExpectDistrusted();
+    return sink_->health().error.message;
+  };
+  const std::string misnamed = said({{"ca_pem", certificate_}, {"tls_server_name", "other.test"}});
+  EXPECT_NE(misnamed.find("other.test"), std::string::npos) << misnamed;
+  EXPECT_NE(std::string(TlsHint(misnamed)).find("tls_server_name"), std::string::npos) << misnamed;
+  const std::string unknown = said({{"tls_server_name", "redis.test"}});
+  EXPECT_NE(std::string(TlsHint(unknown)).find("ca_pem"), std::string::npos) << unknown;
+  const std::string directory = server_.directory();
+  ASSERT_EQ(system(("openssl req -new -key " + directory + "/key.pem -subj /CN=redis.test -out " + directory +
+                    "/request 2>/dev/null && openssl x509 -req -in " + directory + "/request -signkey " + directory +
+                    "/key.pem -days -1 -out " + directory + "/certificate.pem 2>/dev/null")
+                       .c_str()),
+            0);
+  server_.Stop(SIGKILL);
+  ASSERT_TRUE(server_.Start(arguments_));
+  const std::string expired =
+      said({{"ca_pem", Text(directory + "/certificate.pem")}, {"tls_server_name", "redis.test"}});
+  EXPECT_NE(expired.find("expired"), std::string::npos) << expired;
+  EXPECT_NE(std::string(TlsHint(expired)).find("renewed"), std::string::npos) << expired;
+}
+
+TEST(RedisTls, AFileThatCannotBeReadIsNamed) {
+  std::shared_ptr<TlsContext> tls;
+  const Status status = MakeTls({{"tls", "true"}, {"ca_file", "/nowhere/ca.pem"}}, &tls);
+  EXPECT_EQ(status.error().message,
+            "could not open the file \"/nowhere/ca.pem\" of option \"ca_file\": No such file or directory");
 }
 
 TEST(RedisTls, AnUnusableCertificateIsConfiguration) {

@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string_view>
+
+#include "sink/kafka/errors.h"
+#include "sink/options.h"
 
 namespace outbox::sink::kafka {
 namespace {
@@ -29,6 +33,12 @@ constexpr uint64_t kSlowBytesPerMs = 100;
 constexpr uint64_t kLongestRequestMs = 300000;  // the library's own limit
 // Below what is known to forget idle connections (240 s), above what costs anything.
 constexpr const char* kIdleMs = "180000";
+
+// rd_kafka_version(): the first that logs in by SCRAM as RFC 5802 says (confluentinc/librdkafka#4895), which Kafka
+// wants from 4 on; the first that shows all certificates of ssl.certificate.pem (#4894).
+constexpr int kScramSince = 0x020601ff;
+constexpr int kChainSince = 0x020800ff;
+constexpr const char* kBeginsCertificate = "-----BEGIN CERTIFICATE-----";
 
 uint64_t Number(const Options& options, const char* name) {
   const auto found = options.find(name);
@@ -145,6 +155,8 @@ Status MakeSettings(const SinkConfig& config, Settings* settings) {
       settings->compresses |= (name == "compression.type" || name == "compression.codec") && value != "none";
     }
   }
+  settings->files = NamedFiles(settings->chosen, {"ssl.ca.location", "ssl.crl.location", "ssl.certificate.location",
+                                                  "ssl.key.location", "ssl.keystore.location"});
   SetTimeouts(max_record, settings);
   rd_kafka_conf_t* conf = nullptr;
   Status status = settings->MakeConf(&conf);
@@ -152,6 +164,26 @@ Status MakeSettings(const SinkConfig& config, Settings* settings) {
     rd_kafka_conf_destroy(conf);
   }
   return status;
+}
+
+std::string Settings::Explain(int code, std::string text, int version) const {
+  const std::string before = text.substr(0, text.find(" (after ")) + "; librdkafka " + rd_kafka_version_str();
+  if (code == RD_KAFKA_RESP_ERR__AUTHENTICATION && version < kScramSince &&
+      TextOption(chosen, "sasl.mechanism", "").starts_with("SCRAM")) {
+    return before + " cannot log in by SCRAM to Kafka 4 or newer: that takes librdkafka 2.6.1, or another mechanism";
+  }
+  const std::string certificates = TextOption(chosen, "ssl.certificate.pem", "");
+  const size_t first = certificates.find(kBeginsCertificate);
+  if (RefusesCertificate(text) && version < kChainSince && first != std::string::npos &&
+      certificates.find(kBeginsCertificate, first + 1) != std::string::npos) {
+    return before + " shows only the first certificate of ssl.certificate.pem: ssl.certificate.location shows all";
+  }
+  return text;
+}
+
+std::string Settings::WhyNone(const char* said) const {
+  std::string unreadable = files.Unreadable();  // of which OpenSSL says no more than "BIO lib"
+  return unreadable.empty() ? said : unreadable;
 }
 
 Status Settings::MakeConf(rd_kafka_conf_t** conf) const {
@@ -166,11 +198,13 @@ Status Settings::MakeConf(rd_kafka_conf_t** conf) const {
       }
       rd_kafka_conf_destroy(made);
       // The library's own text may repeat the value, which may be a secret.
-      return Status(
-          ErrorClass::kConfig, "OPTION",
-          "librdkafka " + std::string(rd_kafka_version_str()) +
-              (result == RD_KAFKA_CONF_UNKNOWN ? " does not know the option \"" : " refuses the value of \"") + name +
-              "\"");
+      const bool unbuilt = std::string_view(text).find("not supported in this build") != std::string_view::npos;
+      return Status(ErrorClass::kConfig, "OPTION",
+                    "librdkafka " + std::string(rd_kafka_version_str()) +
+                        (result == RD_KAFKA_CONF_UNKNOWN ? " does not know the option \""
+                         : unbuilt                       ? " was built without what it needs for the option \""
+                                                         : " refuses the value of \"") +
+                        name + "\"");
     }
   }
   rd_kafka_conf_set_events(made, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_LOG);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "sink/named_files.h"
 #include "sink/protocol.h"
 
 namespace outbox::sink::kafka {
@@ -36,9 +37,15 @@ struct Settings {
   bool compresses = false;      // a record may take less in a batch than it has
   Patience patience;
   int addresses = 1;  // in bootstrap.servers
+  NamedFiles files;   // that the library reads once for each client
 
   // What a librdkafka client is to be called with; the caller owns it until rd_kafka_new takes it.
   Status MakeConf(rd_kafka_conf_t** conf) const;
+  // What the library says of a broker that refuses us, and what it is of this library's making: `version` as
+  // rd_kafka_version() has it.
+  std::string Explain(int code, std::string text, int version = rd_kafka_version()) const;
+  // Why rd_kafka_new() made none of it, as far as it says.
+  std::string WhyNone(const char* said) const;
 };
 
 // Fails (class kConfig) when the library refuses a value. Options are checked against our allow-list before they come.

@@ -51,7 +51,8 @@ void DestinationHealth::SetSending(bool sending) {
 
 void DestinationHealth::Tell(Error error) {
   // The library's texts vary from one attempt to the next; the first says what happened.
-  if (told_.up || told_.error.code != error.code || told_.error.error_class != error.error_class) {
+  if (std::exchange(renewed_, false) || told_.up || told_.error.code != error.code ||
+      told_.error.error_class != error.error_class) {
     told_.up = false;
     told_.error = std::move(error);
     ++told_.changes;

@@ -3,6 +3,7 @@
 #include <librdkafka/rdkafka.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace outbox::sink::kafka {
 namespace {
@@ -249,6 +250,22 @@ Error MakeError(int code, ErrorClass error_class, std::string detail) {
     detail = CodeText(code);
   }
   return {error_class, rule.code == code ? rule.name : "KAFKA_" + std::to_string(code), std::move(detail)};
+}
+
+bool RefusesCertificate(std::string_view text) {
+  constexpr std::string_view kAlert = "SSL alert number ";  // OpenSSL's words
+  // Missing (41, 116), bad, unsupported, revoked, expired, unknown, of an unknown authority, not let in.
+  constexpr int kAlerts[] = {41, 42, 43, 44, 45, 46, 48, 49, 116};
+  const size_t at = text.find(kAlert);
+  if (at == std::string_view::npos) {
+    return false;
+  }
+  const int alert = std::atoi(std::string(text.substr(at + kAlert.size(), 3)).c_str());
+  return std::find(std::begin(kAlerts), std::end(kAlerts), alert) != std::end(kAlerts);
+}
+
+int EventCode(int code, std::string_view text) {
+  return code == RD_KAFKA_RESP_ERR__TRANSPORT && RefusesCertificate(text) ? RD_KAFKA_RESP_ERR__SSL : code;
 }
 
 ErrorClass EventClass(int code) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/status.h"
 
@@ -44,6 +45,12 @@ std::string CodeText(int code);
 
 // The error for a record. `detail` may be empty; then the code's own text is used.
 Error MakeError(int code, ErrorClass error_class, std::string detail);
+
+// The code of an error event with that text. Most brokers refuse a client's certificate after the handshake (TLS 1.3),
+// which the library takes for a connection that was lost; it counts as TLS, as in the handshake.
+int EventCode(int code, std::string_view text);
+// Whether such a text says that.
+bool RefusesCertificate(std::string_view text);
 
 // Codes of error events (not of reports): what they say about the destination.
 ErrorClass EventClass(int code);

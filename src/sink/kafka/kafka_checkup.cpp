@@ -225,6 +225,12 @@ std::string ConnectionHint(const Error& error) {
            "user "
            "mapping that counts: ALTER USER MAPPING ... SERVER ... OPTIONS (SET \"sasl.password\" '...').";
   }
+  if (RefusesCertificate(error.message)) {
+    return "The broker refuses the certificate that it is shown, or that it is shown none: ssl.certificate.pem and "
+           "ssl.key.pem of the user mapping (or ssl.certificate.location and ssl.key.location of the server) have to "
+           "be of "
+           "an authority that the broker trusts, and valid now.";
+  }
   if (error.code == "_SSL") {
     return "ssl.ca.pem has the certificates of the authority that signed the brokers'; the names in bootstrap.servers "
            "have to be those of the certificates; a listener without TLS wants another security.protocol.";
@@ -236,10 +242,9 @@ std::string ConnectionHint(const Error& error) {
 
 class KafkaCheckup {
  public:
-  // `addresses`: in bootstrap.servers, of which the library tries one after the other.
-  KafkaCheckup(const CheckupRequest& request, int addresses, rd_kafka_t* handle)
+  KafkaCheckup(const CheckupRequest& request, const Settings& settings, rd_kafka_t* handle)
       : request_(request),
-        addresses_(addresses),
+        settings_(settings),
         handle_(handle),
         queue_(rd_kafka_queue_get_main(handle)),
         by_(MonotonicMicros() + request.timeout_ms * kMilli) {
@@ -298,7 +303,7 @@ class KafkaCheckup {
   // A leader that has not answered, and of which nothing was said, may answer still.
   int64_t GiveUpAt(const Answer& answer) const {
     if (!answer.came) {
-      return trouble_at_ == 0 ? by_ : std::min(by_, trouble_at_ + kOthersMicros * addresses_);
+      return trouble_at_ == 0 ? by_ : std::min(by_, trouble_at_ + kOthersMicros * settings_.addresses);
     }
     int64_t last = 0;
     for (const Leader& leader : answer.leaders) {
@@ -331,7 +336,9 @@ class KafkaCheckup {
       fatal_ = MakeError(code, RuleFor(code).error_class, why);
       return;
     }
+    code = EventCode(code, text);
     trouble_at_ = trouble_at_ == 0 ? MonotonicMicros() : trouble_at_;
+    text = settings_.Explain(code, std::move(text));
     const ErrorClass error_class = EventClass(code);
     said_.push_back({MonotonicMicros(), MakeError(code, error_class, text)});
     if (code != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && (trouble_.ok() || error_class == ErrorClass::kConfig)) {
@@ -445,7 +452,7 @@ class KafkaCheckup {
   }
 
   const CheckupRequest& request_;
-  const int addresses_;
+  const Settings& settings_;
   rd_kafka_t* const handle_;
   rd_kafka_queue_t* const queue_;
   const int64_t by_;
@@ -491,10 +498,13 @@ std::vector<CheckupRow> CheckUp(const CheckupRequest& request) {
   }
   if (handle == nullptr) {
     rd_kafka_conf_destroy(conf);
-    return {{"options", {ErrorClass::kConfig, "CLIENT", text}, "", "docs/options.md says what the options mean."}};
+    return {{"options",
+             {ErrorClass::kConfig, "CLIENT", settings.WhyNone(text)},
+             "",
+             "docs/options.md says what the options mean."}};
   }
   try {
-    std::vector<CheckupRow> rows = KafkaCheckup(request, settings.addresses, handle).Run();
+    std::vector<CheckupRow> rows = KafkaCheckup(request, settings, handle).Run();
     if (const std::string names = LeftOut(settings.chosen); !names.empty()) {
       rows.insert(rows.begin(),
                   {"options",

@@ -15,6 +15,8 @@ namespace outbox::sink::kafka {
 namespace {
 
 constexpr int64_t kSecond = 1'000'000;
+// The library repeats an error of a broker every 30 s.
+constexpr int64_t kTroubleMicros = 60 * kSecond;
 
 }  // namespace
 
@@ -107,6 +109,7 @@ void KafkaSink::AppendWaits(std::vector<WaitSpec>* waits) {
       earlier(now_ + 10'000);
     }
     earlier(limits_at_);
+    earlier(files_at_);
     if (in_library_ > 0) {
       earlier(stalled_.next_at);
     }
@@ -166,10 +169,23 @@ void KafkaSink::Advance(int64_t now) {
   if (limits_at_ >= 0 && now >= limits_at_) {
     AskForLimits(now);
   }
+  if (files_at_ >= 0 && now >= files_at_) {
+    LookAtFiles(now);
+  }
   if (now >= stalled_.next_at) {
     stalled_.next_at = now + kSecond;
     FindStalled(now);
     EndCareful();
+  }
+}
+
+// A certificate was renewed, perhaps because the earlier one is refused. Where all connections are well the producer
+// stays; once one is refused, it ends.
+void KafkaSink::LookAtFiles(int64_t now) {
+  files_at_ = health_.up() && now >= trouble_at_ + kTroubleMicros ? -1 : now + kSecond;
+  if (producers_.files()->ChangedAndSettled()) {
+    health_.Renewed();
+    producers_.End(now);
   }
 }
 

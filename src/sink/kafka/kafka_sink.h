@@ -121,6 +121,7 @@ class KafkaSink : public Sink {
   void AbortOpen(std::vector<std::string>* bytes, int64_t now);
   void RetireProducers(int64_t now);
   void StartProducer(int64_t now);
+  void LookAtFiles(int64_t now);
 
   // limits.cpp: what topics are known to refuse.
   void WantLimits(Topic* topic, int code);
@@ -149,6 +150,8 @@ class KafkaSink : public Sink {
   TopicTable topics_;
   StalledSearch stalled_;
   ClosedSearch closed_;
+  int64_t files_at_ = -1;   // when to look whether files that the options name have changed; -1: nothing asks for it
+  int64_t trouble_at_ = 0;  // the last with a connection
   int64_t limits_at_ = -1;  // when limits of topics are to be asked for; -1: none are wanted
 
   std::string cluster_;  // the id of that which answers; "": not known yet, or it has none

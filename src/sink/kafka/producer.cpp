@@ -65,7 +65,7 @@ Status Producer::Make(const Settings& settings, int event_fd, bool gapless, std:
     rd_kafka_conf_destroy(conf);
     // A lack of threads or descriptors is temporary; any other failure is in the options.
     const bool passes = rd_kafka_last_error() == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE;
-    return Status(passes ? ErrorClass::kDestination : ErrorClass::kConfig, "CLIENT", text);
+    return Status(passes ? ErrorClass::kDestination : ErrorClass::kConfig, "CLIENT", settings.WhyNone(text));
   }
   made->queue_ = rd_kafka_queue_get_main(made->handle_);
   rd_kafka_set_log_queue(made->handle_, made->queue_);

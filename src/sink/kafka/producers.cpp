@@ -24,6 +24,7 @@ Status Producers::Start(int64_t now) {
     deadline_ = now + 2'000;  // what is on the old one's connections goes before the new one's records
     return Status();
   }
+  files_.Note();
   if (Status status = life_.make(settings_, event_fd_, /*gapless=*/true, &main_); !status.ok()) {
     deadline_ = now + kBackoffCapMicros;
     return status;

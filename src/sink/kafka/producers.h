@@ -25,7 +25,7 @@ class Producers {
  public:
   // The settings outlive this. `event_fd` is an eventfd that is written when events come: the caller's.
   Producers(const Settings* settings, int event_fd, ProducerLife life)
-      : settings_(*settings), event_fd_(event_fd), life_(std::move(life)) {}
+      : settings_(*settings), files_(settings->files), event_fd_(event_fd), life_(std::move(life)) {}
   Producers(const Producers&) = delete;
   Producers& operator=(const Producers&) = delete;
 
@@ -66,6 +66,9 @@ class Producers {
   // Lets go of both, and no other begins.
   void Close(const std::shared_ptr<std::vector<std::string>>& bytes);
 
+  // Files that the options name, of which the main producer was made.
+  NamedFiles* files() { return &files_; }
+
   // Why the producer ends, where no event is charged for it: the first reason since the last delivery counts if
   // `first`.
   void EndedBy(Error error, bool first);
@@ -96,6 +99,7 @@ class Producers {
   std::weak_ptr<void> LetGo(std::unique_ptr<Producer> producer, const std::shared_ptr<std::vector<std::string>>& bytes);
 
   const Settings& settings_;
+  NamedFiles files_;
   const int event_fd_;
   const ProducerLife life_;
   std::unique_ptr<Producer> main_;

@@ -333,9 +333,13 @@ void KafkaSink::Charge(const Report& report, const RefusedRecord& record, bool c
 
 // An error that is not about records. What happens to them is told by their reports alone.
 void KafkaSink::Trouble(Producer* producer, rd_kafka_event_t* event, int64_t now) {
-  const int code = rd_kafka_event_error(event);
   const char* said = rd_kafka_event_error_string(event);
   std::string text = said == nullptr ? "" : said;
+  const int code = EventCode(rd_kafka_event_error(event), text);
+  if (code != RD_KAFKA_RESP_ERR__FATAL && !settings_.files.empty()) {
+    trouble_at_ = now;
+    files_at_ = files_at_ < 0 ? now : files_at_;
+  }
   if (code == RD_KAFKA_RESP_ERR__FATAL) {
     char why[512] = "";
     const int real = rd_kafka_fatal_error(producer->handle(), why, sizeof why);
@@ -348,7 +352,7 @@ void KafkaSink::Trouble(Producer* producer, rd_kafka_event_t* event, int64_t now
   } else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
     health_.AllBrokersDown(code, text, in_library_ > 0 && producer == producers_.main(), now);
   } else if (EventClass(code) == ErrorClass::kConfig) {
-    health_.Refused(MakeError(code, ErrorClass::kConfig, text), now);
+    health_.Refused(MakeError(code, ErrorClass::kConfig, settings_.Explain(code, text)), now);
   } else if (code == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE) {
     // No thread for a broker: the library does not try again (it would know no broker at all), another handle does.
     health_.SetDown(MakeError(code, ErrorClass::kDestination, text), now);

@@ -28,6 +28,8 @@ struct Advice {
 constexpr const char* kLogin =
     "Put username and password of the Redis user into the user mapping that counts: ALTER USER MAPPING ... SERVER ... "
     "OPTIONS (SET password '...').";
+constexpr const char* kHangsUp =
+    "A server that hangs up at once: one for TLS that is spoken to without (option tls), or one that is no Redis.";
 constexpr const char* kPrimary = "host and port have to name the primary itself.";
 constexpr Advice kAdvice[] = {
     {"RESOLVE", "Is the name right, and known to the resolver of the database server's machine? Set option host."},
@@ -35,12 +37,8 @@ constexpr Advice kAdvice[] = {
     {"TIMEOUT",
      "A firewall that drops packets, or a wrong address: nobody answers there. With tls missing a TLS "
      "server waits like that, too."},
-    {"CONNECTION_CLOSED",
-     "A server that hangs up at once: one for TLS that is spoken to without (option tls), or one "
-     "that is no Redis."},
-    {"CONNECTION_LOST",
-     "A server that hangs up at once: one for TLS that is spoken to without (option tls), or one "
-     "that is no Redis."},
+    {"CONNECTION_CLOSED", kHangsUp},
+    {"CONNECTION_LOST", kHangsUp},
     {"PROTOCOL", "Something else than Redis, or Redis with TLS, listens on that port."},
     {"NOAUTH", kLogin},
     {"WRONGPASS", kLogin},
@@ -61,7 +59,28 @@ constexpr Advice kAdvice[] = {
     {"WRONGTYPE", "Another topic, or give what is there another name (RENAME)."},
 };
 
-const char* HintOf(const Error& error) {
+// The same with option tls.
+constexpr Advice kTlsAdvice[] = {
+    {"TIMEOUT",
+     "A firewall that drops packets, or a wrong address: nobody answers there. A server without TLS waits like that, "
+     "too: "
+     "is that its tls-port?"},
+    {"CONNECTION_CLOSED",
+     "A server that hangs up at once: one without TLS, or one that is no Redis. Is that its tls-port (option tls)?"},
+    {"CONNECTION_LOST",
+     "A server that hangs up at once: one without TLS, or one that is no Redis. Is that its tls-port (option tls)?"},
+    {"PROTOCOL", "Something else than Redis listens on that port."},
+};
+
+const char* HintOf(const Error& error, bool tls) {
+  if (error.code == "TLS") {
+    return TlsHint(error.message);
+  }
+  for (const Advice& one : kTlsAdvice) {
+    if (tls && error.code == one.code) {
+      return one.hint;
+    }
+  }
   const auto* found =
       std::find_if(std::begin(kAdvice), std::end(kAdvice), [&](const Advice& one) { return error.code == one.code; });
   return found == std::end(kAdvice) ? "" : found->hint;
@@ -139,8 +158,10 @@ class RedisCheckup {
     const char* write = request_.form == RecordForm::kList      ? "+rpush ~"
                         : request_.form == RecordForm::kPublish ? "+publish &"
                                                                 : "+xadd ~";
-    return "ACL SETUSER ... +multi +exec +discard +info +xinfo +xrevrange " + (write + topic) +
-           " gives the user the commands, and the " + (request_.form == RecordForm::kPublish ? "channel." : "key.");
+    const char* select = IntegerOption(options_, "db", 0) == 0 ? "" : "+select ";
+    return std::string("ACL SETUSER ... ") + select + "+multi +exec +discard +info +xinfo +xrevrange " +
+           (write + topic) + " gives the user the commands, and the " +
+           (request_.form == RecordForm::kPublish ? "channel." : "key.");
   }
   void Ok(const char* check, std::string detail, std::string hint = "") {
     rows_.push_back({check, {}, std::move(detail), std::move(hint)});
@@ -150,7 +171,7 @@ class RedisCheckup {
     if (error.ok() || over_) {
       return;
     }
-    std::string hint = error.code == "NOPERM" ? RightsHint() : HintOf(error);
+    std::string hint = error.code == "NOPERM" ? RightsHint() : HintOf(error, BoolOption(options_, "tls", false));
     rows_.push_back({check, std::move(error), "", std::move(hint)});
     over_ = true;
   }
@@ -242,6 +263,9 @@ class RedisCheckup {
             } else if (type == "none") {
               Ok("topic",
                  std::string(wanted) + " \"" + request_.topic + "\" is not there yet: the first event makes it");
+            } else if (reply.type != REDIS_REPLY_STATUS || type == "OK") {
+              Note("topic",
+                   {ErrorClass::kDestination, "PROTOCOL", "the answer to TYPE makes no sense: is that a Redis?"});
             } else {
               Note("topic", {ErrorClass::kTopic, "WRONGTYPE",
                              "\"" + request_.topic + "\" is there and is no " + wanted + ", but of type " + type});

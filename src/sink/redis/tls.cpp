@@ -33,6 +33,63 @@ Status TlsError(std::string what) {
   return Status(ErrorClass::kConfig, "TLS", std::move(what) + (reason == nullptr ? "" : std::string(": ") + reason));
 }
 
+std::string ReasonText(unsigned long error) {
+  const char* text = ERR_reason_error_string(error);
+  return text == nullptr ? "an error" : text;
+}
+
+// A server speaks of our certificate in alerts, with TLS 1.3 after a handshake that was well.
+bool OfOurCertificate(int reason) {
+  switch (reason - SSL_AD_REASON_OFFSET) {
+    case SSL3_AD_NO_CERTIFICATE:
+    case SSL_AD_BAD_CERTIFICATE:
+    case SSL_AD_UNSUPPORTED_CERTIFICATE:
+    case SSL_AD_CERTIFICATE_REVOKED:
+    case SSL_AD_CERTIFICATE_EXPIRED:
+    case SSL_AD_CERTIFICATE_UNKNOWN:
+    case SSL_AD_UNKNOWN_CA:
+    case SSL_AD_ACCESS_DENIED:
+    case SSL_AD_CERTIFICATE_REQUIRED:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Nothing in common with the server. A TLS 1.2 server that was shown no certificate says no more than that either.
+bool NothingInCommon(int reason) {
+  switch (reason) {
+    case SSL_AD_REASON_OFFSET + SSL_AD_HANDSHAKE_FAILURE:
+    case SSL_AD_REASON_OFFSET + SSL_AD_PROTOCOL_VERSION:
+    case SSL_AD_REASON_OFFSET + SSL_AD_INSUFFICIENT_SECURITY:
+    case SSL_R_WRONG_VERSION_NUMBER:  // its first bytes are none of TLS
+      return true;
+    default:
+      return false;
+  }
+}
+
+constexpr const char* kRenew =
+    "The server's certificate has to be renewed, or a clock is wrong: the server's, or here.";
+constexpr const char* kName =
+    "The certificate does not have that name: host has to be one that it has, or tls_server_name says which it has.";
+
+// Why a certificate was not trusted, and what to do where it is not the authority.
+struct Distrust {
+  int result;
+  const char* hint;
+};
+constexpr Distrust kDistrusts[] = {
+    {X509_V_ERR_CERT_HAS_EXPIRED, kRenew},
+    {X509_V_ERR_CERT_NOT_YET_VALID, kRenew},
+    {X509_V_ERR_HOSTNAME_MISMATCH, kName},
+    {X509_V_ERR_IP_ADDRESS_MISMATCH, kName},
+};
+
+bool Has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
 BioPtr Memory(const std::string& text) {
   return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
@@ -68,9 +125,41 @@ bool PresentPem(SSL_CTX* context, const std::string& certificates, const std::st
   return private_key != nullptr && SSL_CTX_use_PrivateKey(context, private_key.get()) == 1;
 }
 
+Status UseCertificates(SSL_CTX* context, const Options& options) {
+  std::string ca_pem = TextOption(options, "ca_pem", "");
+  std::string ca_file = TextOption(options, "ca_file", "");
+  bool trusted = !ca_pem.empty()    ? TrustPem(context, ca_pem)
+                 : !ca_file.empty() ? SSL_CTX_load_verify_locations(context, ca_file.c_str(), nullptr) == 1
+                                    : SSL_CTX_set_default_verify_paths(context) == 1;
+  if (!trusted) {
+    return TlsError("could not use the certificates of ca_pem or ca_file");
+  }
+  std::string certificate = TextOption(options, "certificate_pem", "");
+  if (!certificate.empty() && !PresentPem(context, certificate, TextOption(options, "key_pem", ""))) {
+    return TlsError("could not use certificate_pem with key_pem");
+  }
+  std::string file = TextOption(options, "certificate_file", "");
+  if (!file.empty() &&
+      (SSL_CTX_use_certificate_chain_file(context, file.c_str()) != 1 ||
+       SSL_CTX_use_PrivateKey_file(context, TextOption(options, "key_file", "").c_str(), SSL_FILETYPE_PEM) != 1)) {
+    return TlsError("could not use certificate_file with key_file");
+  }
+  return {};
+}
+
 }  // namespace
 
-Status TlsContext::Start(int socket, std::unique_ptr<TlsSession>* session) const {
+TlsContext::TlsContext(const Options& options)
+    : options_(options),
+      name_(TextOption(options, "tls_server_name", TextOption(options, "host", "localhost"))),
+      files_(options, {"ca_file", "certificate_file", "key_file"}) {}
+
+Status TlsContext::Start(int socket, std::unique_ptr<TlsSession>* session) {
+  if (files_.Changed()) {
+    if (Status status = Read(); !status.ok()) {
+      return status;
+    }
+  }
   session->reset(new TlsSession(SSL_new(context_), &name_));
   SSL* ssl = (*session)->ssl_;
   if (ssl == nullptr || SSL_set_fd(ssl, socket) != 1) {
@@ -134,52 +223,74 @@ TlsSession::Result TlsSession::Explain(int returned) {
     failure_ = {ErrorClass::kDestination, {}, strerror(system_error)};  // no matter of TLS, as far as is known
   } else if (last != 0 && failure_.code.empty()) {
     // Also after a write that failed: the alert that says why may have come before the reset.
-    const char* text = ERR_reason_error_string(last);
     if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
+      failure_ = {ErrorClass::kConfig, "TLS",
+                  "the Redis server's certificate is not one to trust for \"" + *name_ +
+                      "\": " + X509_verify_cert_error_string(SSL_get_verify_result(ssl_))};
+    } else if (OfOurCertificate(reason)) {
       failure_ = {
           ErrorClass::kConfig, "TLS",
-          "the Redis server's certificate is not one to trust for \"" + *name_ + "\" (see ca_pem, tls_server_name)"};
+          "the Redis server refuses the certificate that it is shown, or that it is shown none: " + ReasonText(last)};
     } else {
-      failure_ = {ErrorClass::kDestination, "TLS", std::string("TLS: ") + (text == nullptr ? "an error" : text)};
+      failure_ = {NothingInCommon(reason) ? ErrorClass::kConfig : ErrorClass::kDestination, "TLS",
+                  "TLS: " + ReasonText(last)};
     }
   }
   ERR_clear_error();
   return Result::kFailed;
 }
 
-Status MakeTls(const Options& options, std::shared_ptr<TlsContext>* tls) {
-  if (!BoolOption(options, "tls", false)) {
-    return {};
-  }
+Status TlsContext::Read() {
+  NamedFiles files = files_;
+  files.Note();
   ContextPtr context(SSL_CTX_new(TLS_client_method()));
   if (context == nullptr) {
     return TlsError("could not start TLS");
   }
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-  bool verify = BoolOption(options, "tls_verify", true);
+  bool verify = BoolOption(options_, "tls_verify", true);
   SSL_CTX_set_verify(context.get(), verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
-  std::string ca_pem = TextOption(options, "ca_pem", "");
-  std::string ca_file = TextOption(options, "ca_file", "");
-  bool trusted = !ca_pem.empty()    ? TrustPem(context.get(), ca_pem)
-                 : !ca_file.empty() ? SSL_CTX_load_verify_locations(context.get(), ca_file.c_str(), nullptr) == 1
-                                    : SSL_CTX_set_default_verify_paths(context.get()) == 1;
-  if (!trusted) {
-    return TlsError("could not use the certificates of ca_pem or ca_file");
+  if (Status status = UseCertificates(context.get(), options_); !status.ok()) {
+    std::string unreadable = files.Unreadable();  // says more than OpenSSL does
+    return unreadable.empty() ? status : Status(ErrorClass::kConfig, "TLS", std::move(unreadable));
   }
-  std::string certificate = TextOption(options, "certificate_pem", "");
-  if (!certificate.empty() && !PresentPem(context.get(), certificate, TextOption(options, "key_pem", ""))) {
-    return TlsError("could not use certificate_pem with key_pem");
-  }
-  std::string file = TextOption(options, "certificate_file", "");
-  if (!file.empty() && (SSL_CTX_use_certificate_chain_file(context.get(), file.c_str()) != 1 ||
-                        SSL_CTX_use_PrivateKey_file(context.get(), TextOption(options, "key_file", "").c_str(),
-                                                    SSL_FILETYPE_PEM) != 1)) {
-    return TlsError("could not use certificate_file with key_file");
-  }
-  std::string name = TextOption(options, "tls_server_name", TextOption(options, "host", "localhost"));
-  *tls = std::make_shared<TlsContext>(context.release(), std::move(name));
+  SSL_CTX_free(std::exchange(context_, context.release()));  // sessions that were begun keep theirs
+  files_ = std::move(files);
   return {};
+}
+
+const char* TlsHint(const std::string& message) {
+  if (Has(message, "certificate is not one to trust")) {
+    for (const Distrust& distrust : kDistrusts) {
+      if (Has(message, X509_verify_cert_error_string(distrust.result))) {
+        return distrust.hint;
+      }
+    }
+    return "ca_pem (or ca_file) has to have the authority that signed the server's certificate.";
+  }
+  if (Has(message, "refuses the certificate")) {
+    return "certificate_pem and key_pem of the user mapping (or certificate_file and key_file of the server) are what "
+           "the "
+           "server is shown: a certificate that is valid now, of an authority that the server trusts.";
+  }
+  if (Has(message, "TLS: ")) {
+    return "Does the server speak TLS at that port (its tls-port), in a version of 1.2 or newer? One that wants a "
+           "certificate is shown certificate_pem and key_pem.";
+  }
+  return "";
+}
+
+Status MakeTls(const Options& options, std::shared_ptr<TlsContext>* tls) {
+  if (!BoolOption(options, "tls", false)) {
+    return {};
+  }
+  auto made = std::make_shared<TlsContext>(options);
+  Status status = made->Read();
+  if (status.ok()) {
+    *tls = std::move(made);
+  }
+  return status;
 }
 
 }  // namespace outbox::sink

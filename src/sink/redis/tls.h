@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/status.h"
+#include "sink/named_files.h"
 #include "sink/sink.h"
 
 namespace outbox::sink {
@@ -33,7 +34,7 @@ class TlsSession {
   // kLargestRecord or more: a socket without anything to read means that there is nothing.
   static constexpr size_t kLargestRecord = SSL3_RT_MAX_PLAIN_LENGTH;
   Result Read(char* to, size_t size, size_t* count);
-  // Why, after the first kFailed: of class kConfig when the certificate is not to be trusted, else kDestination,
+  // Why, after the first kFailed: of class kConfig when a certificate is refused, by either side, else kDestination,
   // without a code where it is the network's. A Read() after a Write() that failed may find what the server had said.
   const Error& failure() const { return failure_; }
 
@@ -47,21 +48,29 @@ class TlsSession {
   Error failure_;
 };
 
-// What all connections of a sink share. Certificates and names are verified unless tls_verify is false.
+// What all connections of a sink share. Certificates and names are verified unless tls_verify is false. Files that the
+// options name are read again for the next connection once they have changed.
 class TlsContext {
  public:
-  TlsContext(SSL_CTX* context, std::string name) : context_(context), name_(std::move(name)) {}
+  explicit TlsContext(const Options& options);
   ~TlsContext() { SSL_CTX_free(context_); }
   TlsContext(const TlsContext&) = delete;
   TlsContext& operator=(const TlsContext&) = delete;
 
+  // Reads the certificates. Errors: class kConfig, and all is as before.
+  Status Read();
   // On a connected, non-blocking socket, which the session does not close. The context outlives it.
-  Status Start(int socket, std::unique_ptr<TlsSession>* session) const;
+  Status Start(int socket, std::unique_ptr<TlsSession>* session);
 
  private:
-  SSL_CTX* const context_;
+  const Options options_;
   const std::string name_;
+  NamedFiles files_;
+  SSL_CTX* context_ = nullptr;
 };
+
+// What somebody may do about an error of code TLS, as its message tells it; "": nothing is known.
+const char* TlsHint(const std::string& message);
 
 // `*tls` stays empty when the options ask for none. Errors: class kConfig.
 Status MakeTls(const Options& options, std::shared_ptr<TlsContext>* tls);
