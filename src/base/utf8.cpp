@@ -90,6 +90,43 @@ std::string SpelledUtf8(std::string_view text) {
   return spelled;
 }
 
+namespace {
+
+// The code point of a well-formed character of so many bytes, if it has three at most; else 0.
+uint32_t CodePoint(std::string_view text, size_t length) {
+  const auto byte = [&text](size_t at) { return static_cast<uint32_t>(static_cast<uint8_t>(text[at])); };
+  return length == 1   ? byte(0)
+         : length == 2 ? (byte(0) & 0x1F) << 6 | (byte(1) & 0x3F)
+         : length == 3 ? (byte(0) & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F)
+                       : 0;
+}
+
+bool IsLegible(uint32_t point) {
+  return (point >= 0x20 && point < 0x7F) || (point >= 0xA0 && point != 0x061C && point != 0x200E && point != 0x200F &&
+                                             (point < 0x2028 || point > 0x202E) && (point < 0x2066 || point > 0x2069));
+}
+
+}  // namespace
+
+std::string LegibleUtf8(std::string_view text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string legible;
+  while (!text.empty()) {
+    const size_t length = Utf8CharacterLength(text);
+    const uint32_t point = CodePoint(text, length);
+    if (length == 0 || length > 3 || IsLegible(point)) {
+      legible.append(text.substr(0, length == 0 ? 1 : length));
+    } else {
+      legible += point < 0x100 ? "\\x" : "\\u";
+      for (int shift = point < 0x100 ? 4 : 12; shift >= 0; shift -= 4) {
+        legible += kDigits[point >> shift & 0xF];
+      }
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return legible;
+}
+
 bool HoldsControl(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<uint8_t>(text[i]);

@@ -18,6 +18,10 @@ std::string WellFormedUtf8(std::string_view text, size_t limit);
 // As it is, but each byte that is no part of a well-formed character is spelled \xNN: what differs still does.
 std::string SpelledUtf8(std::string_view text);
 
+// As it is, but what a terminal obeys and no reader sees is spelled, \x1b or \u202e: control characters (C0, DEL, C1),
+// line and paragraph separators, and what changes the direction of text. For names made of keys, where people look.
+std::string LegibleUtf8(std::string_view text);
+
 // How many bytes the character at the front of `text`, which is not empty, has; 0: it is malformed.
 size_t Utf8CharacterLength(std::string_view text);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/utf8.h"
 #include "pg/encoding.h"
 #include "pg/guard.h"
 #include "pg/log_line.h"
@@ -26,9 +27,10 @@ constexpr int64_t kGather = 10 * kSecond;    // between lines about topics of on
 constexpr const char* kLostWrites = "LOST_WRITES";
 constexpr size_t kFewTopics = 3;  // have a line each, and are named where there are more
 
-// A text of the worker's (UTF-8) for the log of a server of any encoding.
+// A text of the worker's (UTF-8) for the log of a server of any encoding. Topics may be made of keys, which hold
+// anything.
 std::string Loggable(const std::string& text) {
-  std::string loggable = text;
+  std::string loggable = LegibleUtf8(text);
   if (!pg::SpeaksUtf8()) {
     pg::KeepAscii(loggable.data(), loggable.size());
   }

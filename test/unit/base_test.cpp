@@ -120,6 +120,16 @@ TEST(Utf8, SpellsWhatIsMalformed) {
   EXPECT_EQ(SpelledUtf8(""), "");
 }
 
+TEST(LegibleUtf8, SpellsWhatATerminalObeys) {
+  EXPECT_EQ(LegibleUtf8("z\xC3\xBC\xE2\x82\xAC\xF0\x9F\x98\x80. \\x1b"),
+            "z\xC3\xBC\xE2\x82\xAC\xF0\x9F\x98\x80. \\x1b");
+  EXPECT_EQ(LegibleUtf8("a\033[31mb\007\t\x7F"), "a\\x1b[31mb\\x07\\x09\\x7f");
+  EXPECT_EQ(LegibleUtf8(std::string("\0\n", 2)), "\\x00\\x0a");
+  EXPECT_EQ(LegibleUtf8("\xC2\x9B\xC2\xA0\xD8\x9C"), "\\x9b\xC2\xA0\\u061c");
+  EXPECT_EQ(LegibleUtf8("\xE2\x80\xAEx\xE2\x81\xA6\xE2\x80\xA8"), "\\u202ex\\u2066\\u2028");
+  EXPECT_EQ(LegibleUtf8("\x9B\xE2\x80"), "\x9B\xE2\x80");  // another encoding's: as it is
+}
+
 TEST(PrintableUtf8, ReplacesWhatNobodyCanStoreOrShow) {
   EXPECT_EQ(PrintableUtf8(std::string("a\0b\nc\x7F", 6), 100), "a b c ");
   EXPECT_EQ(PrintableUtf8("\x80\xC0\xAF\xFF", 100), "????");

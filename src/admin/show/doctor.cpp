@@ -1,5 +1,6 @@
 #include "admin/show/doctor.h"
 
+#include "base/utf8.h"
 #include "pg/entry.h"
 
 namespace outbox::admin {
@@ -32,7 +33,9 @@ void Findings::Add(const char* check, const char* status, std::string detail, st
   if (!hint.empty()) {
     hint = WithOwner(std::move(hint));
   }
-  rows_.push_back({Cell(check), Cell(status), Cell(std::move(detail)), hint.empty() ? Cell() : Cell(std::move(hint))});
+  // Topics may be made of keys, which hold anything. A hint is to be typed, so it has them to the letter.
+  rows_.push_back(
+      {Cell(check), Cell(status), Cell(LegibleUtf8(detail)), hint.empty() ? Cell() : Cell(std::move(hint))});
 }
 
 void Findings::Ok(const char* check, std::string detail) {

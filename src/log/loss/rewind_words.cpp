@@ -1,5 +1,6 @@
 #include "log/loss/rewind_words.h"
 
+#include "base/utf8.h"
 #include "log/progress/place_arguments.h"
 #include "pg/encoding.h"
 #include "pg/sql.h"
@@ -36,9 +37,10 @@ std::string Reason(const Finding& finding, bool rewound) {
 }
 
 std::string Describe(const LaneId& lane, const Finding& finding, bool rewound) {
-  std::string text = "the Redis server has lost what it had acknowledged: stream \"" + finding.loss.stream + "\" had " +
-                     finding.loss.acknowledged + ", the last id there is " + finding.loss.survived + "; lane " +
-                     std::to_string(lane.lane) + " of route \"" + finding.route + "\" ";
+  std::string text = "the Redis server has lost what it had acknowledged: stream \"" +
+                     LegibleUtf8(finding.loss.stream) + "\" had " + finding.loss.acknowledged +
+                     ", the last id there is " + finding.loss.survived + "; lane " + std::to_string(lane.lane) +
+                     " of route \"" + finding.route + "\" ";
   if (!rewound) {
     text += "sends nothing again: " + finding.why_not;
   } else if (finding.wanted) {
