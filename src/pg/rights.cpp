@@ -101,6 +101,10 @@ AclResult RightTo(Oid catalog, Oid object, AclMode right) {
   return RightOf(GetUserId(), catalog, object, right);
 }
 
+bool HasRightsOf(Oid role, Oid of) {
+  return has_privs_of_role(role, of);
+}
+
 const char* RoleArgument(const char* name) {
   return quote_literal_cstr(quote_identifier(name));
 }

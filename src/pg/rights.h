@@ -25,6 +25,8 @@ void HearOfRights(FunctionCallInfo fcinfo);
 bool OwnsObject(Oid catalog, Oid object);
 // Its right to a routine or a foreign server.
 AclResult RightTo(Oid catalog, Oid object, AclMode right);
+// Whether a role has the rights of another: it is the same, a member that inherits them, or a superuser.
+bool HasRightsOf(Oid role, Oid of);
 // Whether that role may call one of our functions of this name, or insert into that relation of ours.
 bool MayCall(Oid role, const char* function);
 bool MayInsert(Oid role, const char* relation);

@@ -90,6 +90,9 @@ bool ServersMayHaveChanged() {
   if (!registered) {
     CacheRegisterSyscacheCallback(FOREIGNSERVEROID, NoteServerChange, static_cast<Datum>(0));
     CacheRegisterSyscacheCallback(USERMAPPINGOID, NoteServerChange, static_cast<Datum>(0));
+    // Whose mapping counts: see admin/lookup/used_mapping.h.
+    CacheRegisterSyscacheCallback(AUTHMEMROLEMEM, NoteServerChange, static_cast<Datum>(0));
+    CacheRegisterSyscacheCallback(AUTHOID, NoteServerChange, static_cast<Datum>(0));
     registered = true;
   }
   bool changed = servers_changed;

@@ -6,6 +6,7 @@
 
 #include "admin/lookup/server.h"
 #include "pg/guard.h"
+#include "pg/rights.h"
 
 extern "C" {
 #include "access/genam.h"
@@ -31,7 +32,7 @@ Oid ToOid(const Cell& cell) {
 }  // namespace
 
 std::array<unsigned int, 3> RolesOfMapping(unsigned int server_owner, unsigned int extension_owner) {
-  return {server_owner, extension_owner, InvalidOid};
+  return {server_owner, pg::HasRightsOf(server_owner, extension_owner) ? extension_owner : server_owner, InvalidOid};
 }
 
 UserMappings FindUserMappings(Access access, const std::string& server) {
@@ -56,8 +57,10 @@ UserMappings FindUserMappings(Access access, const std::string& server) {
       mappings.emplace_back(ToOid(row[4]), row[5].value());
     }
   }
+  const std::array<Oid, 3> roles = pg::Guard([=] { return RolesOfMapping(server_owner, extension_owner); });
+  found.extension_owners = roles[1] == extension_owner;
   auto next = mappings.begin();
-  for (Oid role : RolesOfMapping(server_owner, extension_owner)) {
+  for (Oid role : roles) {
     next = std::stable_partition(next, mappings.end(), [role](const auto& mapping) { return mapping.first == role; });
   }
   if (next != mappings.begin()) {  // those before it may count, in their order
@@ -120,8 +123,12 @@ sink::OptionList UsedMapping(unsigned int server_oid) {
 }
 
 std::string UserMappingRule(const UserMappings& mappings) {
-  return "Relay workers use the mapping of the server's owner (" + mappings.server_owner +
-         "), else that of the extension's owner (" + mappings.extension_owner + "), else that of PUBLIC.";
+  const std::string owner =
+      "Relay workers use the mapping of the server's owner (" + mappings.server_owner + "), else ";
+  return mappings.extension_owners
+             ? owner + "that of the extension's owner (" + mappings.extension_owner + "), else that of PUBLIC."
+             : owner + "that of PUBLIC. That of the extension's owner (" + mappings.extension_owner +
+                   ") is not for a server whose owner has not his rights.";
 }
 
 }  // namespace outbox::admin
