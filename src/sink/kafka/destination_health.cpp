@@ -50,7 +50,7 @@ void DestinationHealth::SetSending(bool sending) {
 }
 
 void DestinationHealth::Tell(Error error) {
-  // The library's texts vary from one attempt to the next; the first says what happened.
+  // The library's texts vary from one attempt to the next; the first of a producer says what happened.
   if (std::exchange(renewed_, false) || told_.up || told_.error.code != error.code ||
       told_.error.error_class != error.error_class) {
     told_.up = false;
@@ -152,6 +152,7 @@ void DestinationHealth::ProducerStarted(int64_t now) {
   if (state_ == State::kDownByFatal) {
     SetUp();  // the next delivery, or the next failure, will tell
   } else if (!up()) {
+    renewed_ = true;
     WantCheck(now);
   }
 }

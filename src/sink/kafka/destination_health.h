@@ -28,8 +28,6 @@ class DestinationHealth {
   void SetDown(Error error, int64_t now);
   // A broker lets nobody in, for credentials or certificates: of one of several that says nothing.
   void Refused(Error error, int64_t now);
-  // Another client is made, with other certificates: what was said of the last one's does not hold for it.
-  void Renewed() { renewed_ = true; }
   // Nothing but a new producer can show that it is over.
   void SetDownByFatal(Error error);
   void SetWarning(Error warning);
@@ -81,7 +79,7 @@ class DestinationHealth {
   int unanswered_ = 0;    // questions in a row
   int64_t answered_at_ = 0;
   Error refusal_;         // since all was well
-  bool renewed_ = false;  // nothing was told since
+  bool renewed_ = false;  // there is another producer, of which nothing was told yet
   struct Refusal {
     Error error;
     int64_t at = 0;

@@ -184,7 +184,6 @@ void KafkaSink::Advance(int64_t now) {
 void KafkaSink::LookAtFiles(int64_t now) {
   files_at_ = health_.up() && now >= trouble_at_ + kTroubleMicros ? -1 : now + kSecond;
   if (producers_.files()->ChangedAndSettled()) {
-    health_.Renewed();
     producers_.End(now);
   }
 }
