@@ -28,6 +28,10 @@ void Outcomes::Delivered(const Target& target, std::span<const Entry> entries, s
   if (!entries.empty() && !puzzles_.empty()) {
     puzzles_.erase({target.form, target.name});
   }
+  if (StreamId id; ParseStreamId(last, &id) && newest_.id < id) {
+    newest_.id = id;
+    newest_.stream.assign(target.name);
+  }
   for (size_t i = 0; i < entries.size();) {
     const Entry& begin = entries[i];
     if (i == 0 || entries[i - 1].flow != begin.flow) {

@@ -37,6 +37,12 @@ class Outcomes {
   // Appends the outcomes since the last call.
   void TakeResults(std::vector<Result>* results);
   bool empty() const { return results_.empty(); }
+  // The stream with the latest id of those that were written to since the last call; id.time is 0: none was.
+  struct Newest {
+    StreamId id;
+    std::string stream;
+  };
+  Newest TakeNewest() { return std::exchange(newest_, {}); }
   void TakePlaces(std::vector<Place>* places) { places_.Take(places); }
   // Whether anything was delivered since the last call.
   bool TakeProgress() { return std::exchange(delivered_, 0) != 0; }
@@ -46,6 +52,7 @@ class Outcomes {
   FlowGate gate_;
   std::vector<Result> results_;
   Places places_;
+  Newest newest_;
   std::map<std::pair<RecordForm, std::string>, unsigned> puzzles_;  // unknown replies in a row
   uint64_t delivered_ = 0;                                          // records, since TakeProgress()
 };

@@ -23,7 +23,8 @@ constexpr int64_t kOfUse = kSecond;        // a connection that could be used fo
 constexpr int64_t kIdentifyAgain = 3 * kSecond;
 constexpr int64_t kTransactionsAgain = 10 * kSecond;  // where they are refused: whether they still are
 constexpr int64_t kRightsAgain = 10 * kSecond;        // where the check for lost writes is refused: the same
-constexpr int64_t kCheckMemoryEvery = 30 * kSecond;   // at how the server's memory is set up
+constexpr int64_t kCheckMemoryEvery = 30 * kSecond;   // at how the server's memory is set up, and its clock
+constexpr int64_t kAhead = 5 * kSecond;               // ids, of the clock of the server that gives them
 
 Address AddressOf(const Options& options) {
   return {TextOption(options, "host", "localhost"), TextOption(options, "port", "6379"),
@@ -227,6 +228,25 @@ void RedisSink::AskForStream(const Pipeline::Handler& then) {
   }
 }
 
+// Of what was written since it was asked last; where nothing was, what is known holds.
+void RedisSink::CheckIds(const redisReply& reply) {
+  const int64_t now = ReadServerTime(reply);
+  const Outcomes::Newest newest = now == 0 ? Outcomes::Newest() : writer_.outcomes()->TakeNewest();
+  if (newest.id.time == 0) {
+    return;
+  }
+  ids_ahead_ = {};
+  if (newest.id.time > static_cast<uint64_t>(now + kAhead / kMilli)) {
+    ids_ahead_ = {
+        ErrorClass::kDestination, "IDS_AHEAD",
+        "stream \"" + newest.stream + "\" gives ids that are ahead of the Redis server's clock, by " +
+            std::to_string((newest.id.time - static_cast<uint64_t>(now)) / 1000) +
+            " s: if the server loses events that it has acknowledged, more of them arrive twice, and those of "
+            "a stream that is gone may not be missed"};
+  }
+  ShowWarning();
+}
+
 void RedisSink::CheckMemory() {
   check_memory_at_ = MonotonicMicros() + (no_loss_check_.ok() ? kCheckMemoryEvery : kRightsAgain);
   pipeline_.Send(resp::Command({"INFO", "memory"}), [this](const redisReply& reply) {
@@ -237,6 +257,9 @@ void RedisSink::CheckMemory() {
     }
     info_refused_ = IsRefusal(reply);
   });
+  if (admission_.checks_server()) {
+    pipeline_.Send(resp::Command({"INFO", "server"}), [this](const redisReply& reply) { CheckIds(reply); });
+  }
   if (no_loss_check_.ok()) {
     return;
   }
@@ -289,7 +312,8 @@ void RedisSink::NoteSingles() {
 void RedisSink::ShowWarning() {
   const Error& warning = writer_.writes_streams() && !no_loss_check_.ok() ? no_loss_check_
                          : !no_transactions_.ok()                         ? no_transactions_
-                                                                          : eviction_;
+                         : !eviction_.ok()                                ? eviction_
+                                                                          : ids_ahead_;
   if (warning.message != health_.warning.message) {
     health_.warning = warning;
     ++health_.changes;

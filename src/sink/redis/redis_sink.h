@@ -78,6 +78,7 @@ class RedisSink : public Sink {
   void AskWhileIdle();
   void CheckMemory();
   void AskForStream(const Pipeline::Handler& then);
+  void CheckIds(const redisReply& reply);
   void NoteRefused(const char* command, const redisReply& reply);
   void NoteSingles();
   void ShowWarning();
@@ -95,6 +96,7 @@ class RedisSink : public Sink {
   Health health_;
   int64_t outcome_at_ = 0;  // the last of any record
   Error eviction_;          // warnings
+  Error ids_ahead_;
   Error no_loss_check_;
   bool info_refused_ = false;  // when it was last asked how the memory is set up
   Error no_transactions_;

@@ -17,14 +17,18 @@ std::string InfoField(std::string_view info, std::string_view name) {
   return std::string(value.substr(0, value.find_first_of("\r\n")));
 }
 
+int64_t ReadServerTime(const redisReply& reply) {
+  return atoll(InfoField(reply, "\nserver_time_usec:").c_str()) / 1000;
+}
+
 Error ReadServerInfo(const redisReply& reply, ServerInfo* info) {
   if (Error error = PassingError(reply); !error.ok()) {
     return error;
   }
   info->run_id = InfoField(reply, "\nrun_id:");
-  const int64_t now = atoll(InfoField(reply, "\nserver_time_usec:").c_str());
+  const int64_t now = ReadServerTime(reply);
   const int64_t uptime = atoll(InfoField(reply, "\nuptime_in_seconds:").c_str());
-  info->began = now == 0 ? 0 : (now / 1'000'000 - uptime) * 1000;
+  info->began = now == 0 ? 0 : (now / 1000 - uptime) * 1000;
   if (InfoField(reply, "\nredis_mode:") == "sentinel") {
     return {ErrorClass::kConfig, "SENTINEL",
             "this is a Redis Sentinel, not a Redis server: host and port have to name the primary itself"};

@@ -29,6 +29,8 @@ inline std::string InfoField(const redisReply& reply, std::string_view name) {
 
 // INFO server. An error if this is no server that keeps data.
 Error ReadServerInfo(const redisReply& reply, ServerInfo* info);
+// The clock that ids of streams are made of, in milliseconds; 0: it does not tell. Of INFO server.
+int64_t ReadServerTime(const redisReply& reply);
 // INFO replication. An error if it is a replica: those take no writes and may be empty for a while, with all that a
 // restart or a failover brings along. They are told by what they say of themselves, before a refused write tells.
 Error ReadReplicationInfo(const redisReply& reply, ServerInfo* info);
