@@ -100,11 +100,11 @@ void LowerToLost(std::string_view server_run, MemoryEnd* end) {
   "CASE WHEN (" id ")[2] > 0 THEN ARRAY[(" id ")[1], (" id ")[2] - 1] ELSE ARRAY[(" id \
   ")[1] - 1, 9223372036854775807]"                                                     \
   " END"
-#define KNOWN " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, 9223372036854775807) s"
   static Statement first = {
       "WITH ended AS MATERIALIZED (SELECT e.stream, string_to_array(e.kept, '-')::numeric[] AS kept"
       " FROM ROWS FROM (unnest($2), unnest($3)) e(stream, kept)),"
-      " noted AS NOT MATERIALIZED (SELECT g.* FROM outbox_internal.other_periods($1) h" KNOWN
+      " noted AS NOT MATERIALIZED (SELECT g.* FROM outbox_internal.other_periods($1) h"
+      " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, 9223372036854775807) s"
       " CROSS JOIN LATERAL outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, greatest(h.after, $4), h.upto)"
       " g WHERE outbox_internal.is_lost(g.acknowledged, g.at, s.bound, s.there_to) IS NOT TRUE)"
       " SELECT array_to_string(min(x.id), '-') FROM (SELECT greatest(e.kept, " BEFORE("p.first")
@@ -115,7 +115,8 @@ void LowerToLost(std::string_view server_run, MemoryEnd* end) {
       " UNION ALL SELECT " BEFORE("g.acknowledged::numeric[]")
       " FROM noted g WHERE $5 AND g.acknowledged IS NOT NULL AND g.places ? '...' AND g.at > $6"
       " UNION ALL SELECT greatest(e.kept, " BEFORE("o.acknowledged::numeric[]")
-      ") FROM outbox_internal.server_runs($1) h" KNOWN " CROSS JOIN ended e CROSS JOIN LATERAL"
+      ") FROM outbox_internal.server_runs($1) h"
+      " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, 9223372036854775807) s CROSS JOIN ended e CROSS JOIN LATERAL"
       " (SELECT o.acknowledged FROM outbox_internal.outcome o WHERE o.run = h.run AND o.topic = e.stream AND o.at > $4"
       " AND o.acknowledged::numeric[] > e.kept"
       " AND outbox_internal.is_lost(o.acknowledged, o.at, s.bound, s.there_to) IS NOT TRUE"
@@ -123,7 +124,6 @@ void LowerToLost(std::string_view server_run, MemoryEnd* end) {
       6,
       {TEXTOID, TEXTARRAYOID, TEXTARRAYOID, TIMESTAMPTZOID, BOOLOID, TIMESTAMPTZOID},
       nullptr};
-#undef KNOWN
 #undef BEFORE
   Column stream(end->lost.size());
   Column kept(end->lost.size());
