@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/utf8.h"
+#include "format/pattern.h"
 #include "pg/encoding.h"
 #include "pg/guard.h"
 #include "pg/log_line.h"
@@ -26,6 +27,23 @@ constexpr int64_t kSayAgain = 60 * kSecond;  // between reports of another error
 constexpr int64_t kGather = 10 * kSecond;    // between lines about topics of one route
 constexpr const char* kLostWrites = "LOST_WRITES";
 constexpr size_t kFewTopics = 3;  // have a line each, and are named where there are more
+
+// A pattern of the names that a topic template gives.
+std::string GlobOf(const std::string& topic_template) {
+  std::string glob;
+  for (size_t i = 0; i < topic_template.size(); i++) {
+    const char c = topic_template[i];
+    const bool doubled = i + 1 < topic_template.size() && topic_template[i + 1] == c;
+    if (c == '{' && !doubled) {
+      glob += '*';
+      i = std::min(topic_template.find('}', i), topic_template.size());
+    } else {
+      glob += c;
+      i += (c == '{' || c == '}') && doubled ? 1 : 0;
+    }
+  }
+  return glob;
+}
 
 // A text of the worker's (UTF-8) for the log of a server of any encoding. Topics may be made of keys, which hold
 // anything.
@@ -155,6 +173,19 @@ void SayUnused(const std::string& destination, const std::string& what) {
     ereport(LOG,
             (errmsg("outbox: %s is used by no route of this worker any more, and its trouble not followed further", s),
              pg::LogEvent("destination_unused", {{"destination", n}})));
+  });
+}
+
+// `what` with its verb, as above.
+void SayUnusedTopic(const Subject& about, const std::string& what) {
+  const Subject fields = Loggable(about);
+  const char* route = fields.route.c_str();
+  const char* topic = fields.topic.c_str();
+  const std::string subject = Loggable(what);
+  const char* s = subject.c_str();
+  pg::Guard([=] {
+    ereport(LOG, (errmsg("outbox: %s not used by it any more, and the trouble not followed further", s),
+                  pg::LogEvent("topic_unused", {{"route", route}, {"topic", topic}})));
   });
 }
 
@@ -308,10 +339,11 @@ void Incidents::SeeDestination(const relay::DestinationStatus& status, const std
   }
 }
 
-void Incidents::SeeLane(const relay::LaneStatus& status, const std::string& route, int64_t now) {
+void Incidents::SeeLane(const relay::LaneStatus& status, const log::Route& route, int64_t now) {
   const Lane lane{status.id.route_id, status.id.lane};
   if (const auto had = troubled_.find(lane); had != troubled_.end()) {
     had->second = true;
+    names_[lane.first] = GlobOf(route.config.topic);
   }
   if (status.state == LaneState::kPaused) {
     if (const auto route_episode = episodes_.find({lane.first, ""}); route_episode != episodes_.end()) {
@@ -329,18 +361,21 @@ void Incidents::SeeLane(const relay::LaneStatus& status, const std::string& rout
 }
 
 // The same topic may be in trouble in another lane: over when it is in none, see EndTurn().
-void Incidents::SeeTopic(const Lane& lane, const std::string& topic, const Error& error, const std::string& route,
+void Incidents::SeeTopic(const Lane& lane, const std::string& topic, const Error& error, const log::Route& route,
                          int64_t now) {
   // One that an operator has paused is not in trouble. Missing standbys are nobody else's to tell of.
   if ((error.error_class != ErrorClass::kTopic && error.code != pg::kNoStandby) || error.code == relay::kPausedCode) {
     return;
   }
-  Episode* episode = Find({lane.first, topic}, route, &error, now);
+  Episode* episode = Find({lane.first, topic}, route.name, &error, now);
   episode->lane = lane;
+  if (episode->began == now) {  // an event may have brought the topic along
+    episode->named = !topic.empty() && format::GlobMatches(GlobOf(route.config.topic), topic);
+  }
   troubled_[lane] = true;
   if (See(episode, &error, kMoment, now) == Line::kTrouble && board_.MaySay(episode->trouble, error, now, kSayAgain)) {
     Topics& topics = topics_[lane.first];
-    topics.route = route;
+    topics.route = route.name;
     topics.trouble.push_back({topic, error, {}});
   }
 }
@@ -398,6 +433,29 @@ void Incidents::SayTopics(Topics* topics, int64_t now) {
   }
 }
 
+void Incidents::SayUnusedTopics(Topics* topics, int64_t now) {
+  if (topics->unused.empty() || (topics->unused_at != 0 && now - topics->unused_at < kGather)) {
+    return;
+  }
+  const std::vector<Topics::Line> lines = std::exchange(topics->unused, {});
+  topics->unused_at = now;
+  if (lines.size() > kFewTopics) {
+    SayUnusedTopic({.route = topics->route}, NameMany(topics->route, lines) + " are");
+    return;
+  }
+  for (const Topics::Line& line : lines) {
+    SayUnusedTopic({.route = topics->route, .topic = line.topic}, NameTopic(topics->route, line.topic) + " is");
+  }
+}
+
+void Incidents::NoteOver(const Key& key, const Episode& episode) {
+  Topics& topics = topics_[key.first];  // may be a new one: it is let go between two lines
+  topics.route = episode.what;
+  const auto names = names_.find(key.first);
+  const bool unused = episode.named && names != names_.end() && !format::GlobMatches(names->second, key.second);
+  (unused ? topics.unused : topics.back).push_back({key.second, {}, PastOf(episode)});
+}
+
 void Incidents::EndTurn(int64_t now) {
   for (auto entry = episodes_.begin(); entry != episodes_.end();) {
     Episode& episode = entry->second;
@@ -419,20 +477,22 @@ void Incidents::EndTurn(int64_t now) {
     }
     const bool over = episode.good_since != 0 && (episode.said_at == 0 || now - episode.good_since >= kSettles);
     if (over && End(episode)) {
-      Topics& topics = topics_[entry->first.first];  // may be a new one: it is let go between two lines
-      topics.route = episode.what;
-      topics.back.push_back({entry->first.second, {}, PastOf(episode)});
+      NoteOver(entry->first, episode);
     }
     entry = over ? episodes_.erase(entry) : std::next(entry);
   }
   for (auto lane = troubled_.begin(); lane != troubled_.end();) {
+    if (!lane->second) {
+      names_.erase(lane->first.first);
+    }
     lane = std::exchange(lane->second, false) ? std::next(lane) : troubled_.erase(lane);
   }
   for (auto route = topics_.begin(); route != topics_.end();) {
     Topics& topics = route->second;
     SayTopics(&topics, now);
-    const bool done =
-        topics.trouble.empty() && topics.back.empty() && now - std::max(topics.trouble_at, topics.back_at) >= kGather;
+    SayUnusedTopics(&topics, now);
+    const bool done = topics.trouble.empty() && topics.back.empty() && topics.unused.empty() &&
+                      now - std::max({topics.trouble_at, topics.back_at, topics.unused_at}) >= kGather;
     route = done ? topics_.erase(route) : std::next(route);
   }
 }

@@ -7,7 +7,8 @@
 // begins soon after such lines is gathered for the next one. If several workers see the same trouble, one of them
 // reports it (trouble_board.h); dead letters are reported by each.
 //
-// Of a topic whose lane has gone to another worker, or with its route, nothing more is said here.
+// Of a topic whose lane has gone to another worker, or with its route, nothing more is said here. Of one whose trouble
+// ends because its route gives topics other names by now that is said, not that it works.
 //
 // Errors never hold a secret or a payload (base/status.h). The calls may throw PgError.
 #pragma once
@@ -19,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "log/progress/routes.h"
 #include "parked/dead_letter_count.h"
 #include "pg/shared.h"
 #include "relay/common/engine_types.h"
@@ -47,7 +49,7 @@ class Incidents {
   void SeeDestination(const relay::DestinationStatus& status, const std::string& server, bool paused, int64_t now);
   // What is to be looked at though the destination is used; ok(): nothing. Said once in the life of a worker.
   void SeeWarning(const Error& warning, const std::string& server, pg::DestinationSlot* slot);
-  void SeeLane(const relay::LaneStatus& status, const std::string& route, int64_t now);
+  void SeeLane(const relay::LaneStatus& status, const log::Route& route, int64_t now);
   void EndTurn(int64_t now);
 
   // `route`: its current name.
@@ -69,6 +71,7 @@ class Incidents {
     ErrorClass said = ErrorClass::kNone;    // class, as said
     std::map<ErrorClass, int64_t> said_of;  // when each class was last said
     bool seen = false;                      // in this turn
+    bool named = false;                     // of a topic: its route's template may give its name
     std::string code;                       // as said
   };
   using Key = std::pair<int64_t, std::string>;  // a route and a topic; 0 and the name of a server
@@ -84,8 +87,10 @@ class Incidents {
     };
     std::vector<Line> trouble;
     std::vector<Line> back;
+    std::vector<Line> unused;
     int64_t trouble_at = 0;  // when lines were last written
     int64_t back_at = 0;
+    int64_t unused_at = 0;
   };
 
   // Sink processes of this worker.
@@ -104,12 +109,15 @@ class Incidents {
   bool End(const Episode& episode) const;
   static PastTrouble PastOf(const Episode& episode);
   static void SayTopics(Topics* topics, int64_t now);
-  void SeeTopic(const Lane& lane, const std::string& topic, const Error& error, const std::string& route, int64_t now);
+  static void SayUnusedTopics(Topics* topics, int64_t now);
+  void SeeTopic(const Lane& lane, const std::string& topic, const Error& error, const log::Route& route, int64_t now);
+  void NoteOver(const Key& key, const Episode& episode);
   void SeeDeaths(const relay::DestinationStatus& status, const std::string& server, bool told, int64_t now);
 
   const TroubleBoard board_;
   Episodes episodes_;
   std::map<int64_t, Topics> topics_;                      // by route
+  std::map<int64_t, std::string> names_;                  // of topics of these routes, as a pattern
   std::set<std::pair<std::string, std::string>> warned_;  // server and code
   std::map<int64_t, int64_t> dead_said_at_;               // by route
   std::map<std::string, Deaths> deaths_;                  // by server

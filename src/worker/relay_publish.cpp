@@ -56,7 +56,7 @@ bool RelayPublisher::Publish(const RelayState& state) {
     if (owned == nullptr) {
       continue;
     }
-    incidents_.SeeLane(status, owned->route.name, now);
+    incidents_.SeeLane(status, owned->route, now);
     if (status.id.side == 0 && status.error != nullptr && status.error->error_class == ErrorClass::kInternal) {
       well = false;
       ComplainOf(*owned, status);
