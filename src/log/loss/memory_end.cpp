@@ -79,8 +79,8 @@ MemoryEnd JudgeEnds(std::span<const Sample> samples, std::span<const sink::Strea
   }
   const auto shows_loss = [&](const sink::StreamEnd& end) {
     const auto at = noted.find(end.stream);
-    return end.lost ||
-           (end.lacking && sink::PlaceBefore(kept, end.acknowledged) && at != noted.end() && at->second > judged.there);
+    return at != noted.end() &&
+           (end.lost || (end.lacking && sink::PlaceBefore(kept, end.acknowledged) && at->second > judged.there));
   };
   for (const auto& [stream, answer] : answers) {
     if (shows_loss(*answer)) {
@@ -104,9 +104,9 @@ void LowerToLost(std::string_view server_run, MemoryEnd* end) {
       "WITH ended AS MATERIALIZED (SELECT e.stream, string_to_array(e.kept, '-')::numeric[] AS kept"
       " FROM ROWS FROM (unnest($2), unnest($3)) e(stream, kept)),"
       " noted AS NOT MATERIALIZED (SELECT g.* FROM outbox_internal.other_periods($1) h"
-      " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, 9223372036854775807) s"
-      " CROSS JOIN LATERAL outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, greatest(h.after, $4), h.upto)"
-      " g WHERE outbox_internal.is_lost(g.acknowledged, g.at, s.bound, s.there_to) IS NOT TRUE)"
+      " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, 9223372036854775807) s CROSS JOIN LATERAL"
+      " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, greatest(h.after, $4), h.upto) g WHERE"
+      " outbox_internal.is_lost(g.acknowledged, g.at, s.bound, s.there_to) IS NOT TRUE)"
       " SELECT array_to_string(min(x.id), '-') FROM (SELECT greatest(e.kept, " BEFORE("p.first")
       ") AS id FROM noted g CROSS JOIN LATERAL jsonb_each(g.places) j JOIN ended e ON e.stream = j.key"
       " CROSS JOIN LATERAL (SELECT string_to_array(CASE WHEN (j.value ->> 0) ~ '^[0-9]+-[0-9]+$' THEN j.value ->> 0"
@@ -128,7 +128,7 @@ void LowerToLost(std::string_view server_run, MemoryEnd* end) {
   Column stream(end->lost.size());
   Column kept(end->lost.size());
   for (const sink::StreamEnd* lost : end->lost) {
-    stream.Add(ForeignText(lost->stream));
+    stream.Add(ServerText(lost->stream));
     kept.Add(ForeignText(lost->kept));
   }
   const int64_t since = TIMESTAMP_IS_NOBEGIN(end->there) ? DT_NOBEGIN : end->there - kNotedWithin;
