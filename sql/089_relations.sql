@@ -41,7 +41,7 @@ CREATE TABLE pg_temp.asked AS SELECT q FROM unnest(ARRAY[
   $$SELECT * FROM outbox_internal.server_runs('a.b.c') h CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, 9, now()) s$$,
   $$SELECT * FROM outbox_internal.lane_run(1, 0, 'a.b.c', '-infinity', 'infinity')$$,
   $$SELECT * FROM outbox_internal.judged_periods(1, 0, 'a.b.c', '-infinity', 'infinity', 0) h CROSS JOIN LATERAL
-    (SELECT g.at FROM outbox_internal.period_rows(1, 0, h.side, h.run, h.after, h.upto) g WHERE g.reached > h.bound ORDER BY g.at DESC LIMIT 1) g$$,
+    (SELECT g.at FROM outbox_internal.period_rows(1, 0, h.side, h.run, h.after, h.upto) g WHERE outbox_internal.is_lost(g.reached, g.at, h.bound, h.there_to) ORDER BY g.at DESC LIMIT 1) g$$,
   $$SELECT * FROM outbox_internal.lane_periods(1, 0, '-infinity', 'infinity')$$,
   $$SELECT * FROM outbox_internal.run_periods(1, 0, 0, '-infinity', 'infinity')$$,
   'SELECT * FROM outbox_internal.own_triggers() o WHERE o.relation = ''outbox_internal.log''',
