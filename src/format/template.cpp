@@ -169,6 +169,22 @@ void Template::Expand(std::string_view aggregate_type, std::string_view aggregat
   }
 }
 
+std::string PatternOf(std::string_view text) {
+  std::string pattern;
+  for (size_t i = 0; i < text.size(); i++) {
+    const char c = text[i];
+    const bool doubled = i + 1 < text.size() && text[i + 1] == c;
+    if (c == '{' && !doubled) {
+      pattern += '*';
+      i = std::min(text.find('}', i), text.size());
+    } else {
+      pattern += c;
+      i += (c == '{' || c == '}') && doubled ? 1 : 0;
+    }
+  }
+  return pattern;
+}
+
 void AppendKebab(std::string_view text, std::string* out) {
   const size_t start = out->size();
   for (size_t i = 0; i < text.size(); ++i) {

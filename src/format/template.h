@@ -63,6 +63,9 @@ class Template {
   bool is_aggregate_id_ = false;
 };
 
+// A pattern (pattern.h) that all names match which the template, as it was written and checked before, can give.
+std::string PatternOf(std::string_view text);
+
 // Appends `text` in kebab case: a hyphen where a lower-case letter or digit meets an upper-case letter, or where the
 // last of several upper-case letters begins a word (HTTPServer -> http-server); '_', ' ' and '-' become one hyphen;
 // letters to lower case (ASCII). Other bytes stay as they are.

@@ -5,6 +5,7 @@
 
 #include "base/utf8.h"
 #include "format/pattern.h"
+#include "format/template.h"
 #include "pg/encoding.h"
 #include "pg/guard.h"
 #include "pg/log_line.h"
@@ -27,23 +28,6 @@ constexpr int64_t kSayAgain = 60 * kSecond;  // between reports of another error
 constexpr int64_t kGather = 10 * kSecond;    // between lines about topics of one route
 constexpr const char* kLostWrites = "LOST_WRITES";
 constexpr size_t kFewTopics = 3;  // have a line each, and are named where there are more
-
-// A pattern of the names that a topic template gives.
-std::string GlobOf(const std::string& topic_template) {
-  std::string glob;
-  for (size_t i = 0; i < topic_template.size(); i++) {
-    const char c = topic_template[i];
-    const bool doubled = i + 1 < topic_template.size() && topic_template[i + 1] == c;
-    if (c == '{' && !doubled) {
-      glob += '*';
-      i = std::min(topic_template.find('}', i), topic_template.size());
-    } else {
-      glob += c;
-      i += (c == '{' || c == '}') && doubled ? 1 : 0;
-    }
-  }
-  return glob;
-}
 
 // A text of the worker's (UTF-8) for the log of a server of any encoding. Topics may be made of keys, which hold
 // anything.
@@ -343,7 +327,7 @@ void Incidents::SeeLane(const relay::LaneStatus& status, const log::Route& route
   const Lane lane{status.id.route_id, status.id.lane};
   if (const auto had = troubled_.find(lane); had != troubled_.end()) {
     had->second = true;
-    names_[lane.first] = GlobOf(route.config.topic);
+    names_[lane.first] = format::PatternOf(route.config.topic);
   }
   if (status.state == LaneState::kPaused) {
     if (const auto route_episode = episodes_.find({lane.first, ""}); route_episode != episodes_.end()) {
@@ -370,7 +354,7 @@ void Incidents::SeeTopic(const Lane& lane, const std::string& topic, const Error
   Episode* episode = Find({lane.first, topic}, route.name, &error, now);
   episode->lane = lane;
   if (episode->began == now) {  // an event may have brought the topic along
-    episode->named = !topic.empty() && format::GlobMatches(GlobOf(route.config.topic), topic);
+    episode->named = !topic.empty() && format::GlobMatches(format::PatternOf(route.config.topic), topic);
   }
   troubled_[lane] = true;
   if (See(episode, &error, kMoment, now) == Line::kTrouble && board_.MaySay(episode->trouble, error, now, kSayAgain)) {

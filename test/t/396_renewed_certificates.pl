@@ -1,6 +1,7 @@
 # Certificates that are renewed under their names: the running sinks take them, whether it was the client's certificate that was refused or the
 # authority that did not know the server's. A certificate that the other side refuses is said to be that, and what to do: it will not
 # pass by itself.
+# matrix: D8
 use strict;
 use warnings;
 

@@ -1,3 +1,4 @@
+// matrix: D8
 // Files that options name: whether they are others by now.
 #include "sink/named_files.h"
 

@@ -47,6 +47,12 @@ TEST(Template, ExpandsNamesAndModifiers) {
   EXPECT_EQ(Expand("a{aggregate_id:kebab}b"), "akey-42b");
 }
 
+TEST(Template, HasAPatternOfWhatItGives) {
+  EXPECT_EQ(PatternOf("outbox.event.{aggregate_type:kebab}"), "outbox.event.*");
+  EXPECT_EQ(PatternOf("{aggregate_type}.{{x}}.{event_type}"), "*.{x}.*");
+  EXPECT_EQ(PatternOf("plain"), "plain");
+}
+
 TEST(Template, SaysWhereAndWhatIsWrong) {
   const struct {
     const char* text;
