@@ -198,7 +198,7 @@ press($small, 'PageDown');
 press($small, 'Down');
 shows($small, qr/routes by name (?!1-)\d+-\d+ of 102/, 'by pages and rows');
 unlike(screen($small, '-e'), qr/\e\[(?:3[1-7]|9[0-7])m/, 'no colour');
-shows($main, qr/paused by postgres: evil  ?\[2J \]0;title/, 'a text that would be an order to the terminal is text');
+shows($main, qr/paused by postgres: evil \\x1b\[2J\\x1b\]0;title\\x07/, 'a text that would be an order to the terminal is text');
 tmux('resize-window', '-t', $small, '-x', 20, '-y', 6);
 shows($small, qr/q quit|Tab part/, 'very small');
 tmux('resize-window', '-t', $small, '-x', 200, '-y', 60);
