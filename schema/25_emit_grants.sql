@@ -88,7 +88,7 @@ END;
 COMMENT ON FUNCTION outbox_internal.owners_without_right() IS 'the same by owners, with what gives them the right';
 
 CREATE OR REPLACE FUNCTION outbox.grant_emit(role regrole, topics text[] DEFAULT NULL) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $grant$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off AS $grant$
 DECLARE
   impossible text;
   without text;
@@ -125,7 +125,7 @@ $grant$;
 COMMENT ON FUNCTION outbox.grant_emit(regrole, text[]) IS 'lets a role emit: by the emit functions, the trigger functions emit_row and emit_outboxevent, and the views outbox.event and outbox.outboxevent. With topics, a list of patterns such as shop.*, it may emit only what matches one of them: the topic that an event is given, or outbox.event.<aggregate type> where it is given none. Another call for the same role replaces the list, and takes it away where topics is left out';
 
 CREATE OR REPLACE FUNCTION outbox.revoke_emit(role regrole) RETURNS void
-LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $revoke$
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp SET jit = off AS $revoke$
 BEGIN
   PERFORM outbox_internal.revoke_by_pattern(role, 'emit');
 END
