@@ -14,13 +14,22 @@ sub sql { return $node->safe_psql('postgres', $_[0]) }
 sub state_of { my ($id) = @_; return sql("SELECT state FROM outbox.status('$id')") }
 my $said;
 sub skip { my ($id) = @_; my ($status, $out); ($status, $out, $said) = $node->psql('postgres', "SELECT outbox.skip('$id', 'ticket 4711')"); return $out eq '1' }
+# An event that is kept for its time; due() lets that time come, so that its worker has had it in time on a slow machine, too.
+sub scheduled {
+	my ($type) = @_;
+	my $id = sql("SELECT outbox.emit('$type', 'k', 'e', '{}', deliver_at => now() + interval '1 hour')");
+	ok(wait_for_value($node, "SELECT state FROM outbox.status('$id')", 'scheduled', 60), "$type: kept for its time");
+	return $id;
+}
+sub due { return sql(q{SET outbox.allow_loss = on; UPDATE outbox_internal.parked SET due_at = clock_timestamp() WHERE state = 'scheduled'}) }
 # A try that has nothing to skip, taken back.
 sub refused { my ($id, $why) = @_; (undef, undef, $said) = $node->psql('postgres', "BEGIN; SELECT outbox.skip('$id', 'ticket 4711'); ROLLBACK"); return $said =~ $why }
 ok(wait_idle($node), 'the route works');
 
 # The destination is away; what is due is tried again and again, and in the worker's hands for most of the time.
+my $due = scheduled('away');
 $redis->stop;
-my $due = sql(q(SELECT outbox.emit('away', 'k', 'e', '{}', deliver_at => now() + interval '1 second')));
+due();
 ok(wait_until(sub { refused($due, qr/is being sent just now[\s\S]*CONNECT/) }, 60), 'it is refused, and why') or diag $said;
 like($said, qr/HINT: .*Pause the route with outbox.pause\(\)/, 'with what to do');
 sql(q(SELECT outbox.pause('redis', reason => 'ticket 4711')));
@@ -32,8 +41,9 @@ ok(wait_idle($node), 'it is back');
 is($redis->xlen('away'), 0, 'nothing came of it');
 
 # It takes what it gets, and answers nothing. Nobody can know what becomes of what it got.
+my $silent = scheduled('silent');
 $redis->pause;
-my $silent = sql(q(SELECT outbox.emit('silent', 'k', 'e', '{}', deliver_at => now() + interval '1 second')));
+due();
 ok(wait_until(sub { refused($silent, qr/is being sent just now[\s\S]*TIMEOUT.*may have arrived/) }, 60), 'it is refused, and why') or diag $said;
 sql(q(SELECT outbox.pause('redis', reason => 'ticket 4711')));
 ok(wait_until(sub { skip($silent) }, 30), 'skipped, once it is given back') or diag $said;
