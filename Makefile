@@ -102,7 +102,8 @@ define UPGRADE_RULE
 outbox--$(1).sql: schema/upgrade/$(1)/00_guard.sql $$(call first,$(1)) \
     $$(filter-out %/00_guard.sql %/99_finish.sql,$$(wildcard schema/upgrade/$(1)/*.sql)) $$(call replaced,$(1)) \
     schema/upgrade/$(1)/99_finish.sql
-	cat $$+ > $$@
+	cat $$(filter %.sql,$$+) > $$@
+outbox--$(1).sql: $(wildcard schema/upgrade/$(1)/FIRST schema/upgrade/$(1)/REPLACE)
 endef
 $(foreach step,$(UPGRADES),$(eval $(call UPGRADE_RULE,$(step))))
 

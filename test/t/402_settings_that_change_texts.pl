@@ -10,7 +10,7 @@ use Test::More;
 my $node = new_node(extension => 0, conf => stage_with('outbox--0.1.sql') . "max_worker_processes = 24\n");
 my $flipped = join ' ', map { "SET $_;" } 'quote_all_identifiers = on', q{search_path = public}, q{datestyle = 'SQL, DMY'}, 'intervalstyle = sql_standard',
 	'extra_float_digits = -15', 'bytea_output = escape', 'standard_conforming_strings = off', q{timezone = 'Asia/Kathmandu'}, 'array_nulls = off',
-	'transform_null_equals = on', q{lc_monetary = 'C'};
+	'transform_null_equals = on', q{lc_monetary = 'C'}, 'default_tablespace = pg_default';
 my %made = (plain => 'CREATE EXTENSION outbox', flipped => "$flipped CREATE EXTENSION outbox",
 	updated => "CREATE EXTENSION outbox VERSION '0.1'; $flipped ALTER EXTENSION outbox UPDATE");
 my $wrong = q{SELECT coalesce(string_agg(concat_ws(' | ', status, detail, hint), E'\n' ORDER BY detail), '') FROM outbox.doctor()

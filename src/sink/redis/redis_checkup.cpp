@@ -30,6 +30,8 @@ constexpr const char* kLogin =
     "OPTIONS (SET password '...').";
 constexpr const char* kHangsUp =
     "A server that hangs up at once: one for TLS that is spoken to without (option tls), or one that is no Redis.";
+constexpr const char* kTlsHangsUp =
+    "A server that hangs up at once: one without TLS, or one that is no Redis. Is that its tls-port (option tls)?";
 constexpr const char* kPrimary = "host and port have to name the primary itself.";
 constexpr Advice kAdvice[] = {
     {"RESOLVE", "Is the name right, and known to the resolver of the database server's machine? Set option host."},
@@ -65,10 +67,8 @@ constexpr Advice kTlsAdvice[] = {
      "A firewall that drops packets, or a wrong address: nobody answers there. A server without TLS waits like that, "
      "too: "
      "is that its tls-port?"},
-    {"CONNECTION_CLOSED",
-     "A server that hangs up at once: one without TLS, or one that is no Redis. Is that its tls-port (option tls)?"},
-    {"CONNECTION_LOST",
-     "A server that hangs up at once: one without TLS, or one that is no Redis. Is that its tls-port (option tls)?"},
+    {"CONNECTION_CLOSED", kTlsHangsUp},
+    {"CONNECTION_LOST", kTlsHangsUp},
     {"PROTOCOL", "Something else than Redis listens on that port."},
 };
 
