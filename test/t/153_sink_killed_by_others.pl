@@ -30,7 +30,8 @@ cmp_ok($kills, '>=', 20, "killed $kills times");
 sub lines { my ($pattern) = @_; return scalar(() = slurp_file($node->logfile) =~ /$pattern/g) }
 my $ended = qr/LOG:  outbox: (?:a sink process|\d+ sink processes) of destination "\w+" ended unasked.*\n.*DETAIL:  What it had.*may arrive twice/;
 is(lines($ended), 1, 'the log says so once, then that the destination is in trouble');
-is(lines(qr/outbox: a sink process of destination "\w+" ended unasked: the sink process was ended by signal 9/), 1, 'and how it ended');
+# Where it takes a busy machine more than a second to end a process, that is said without how.
+is(lines(qr/outbox: a sink process of destination "\w+" ended unasked: the sink process (?:was ended by signal 9|ended$)/m), 1, 'and how it ended');
 cmp_ok(sql(q{SELECT sum(deaths) FROM outbox.destination}), '>', 0, 'which is shown');
 is(sql(q{SELECT count(*) FROM outbox.dead_letter}), '0', 'nothing is dead');
 is(sql(q{SELECT coalesce(max(attempts), 0) FROM outbox_internal.parked}), '0', 'nothing is charged');
