@@ -265,6 +265,7 @@ void Engine::Impl::Swap(Destination* destination) {
 
 void Engine::Impl::SwapSinks() {
   for (const auto& [id, destination] : destinations) {
+    destination->retry().Look(turn.now);
     if (destination->retry().Expired(turn.now)) {
       CloseRetrySink(destination.get());
     }

@@ -37,6 +37,27 @@ TEST_F(ParkedTest, WhatTheRetrySinkKeepsToItselfIsTakenBack) {
   EXPECT_EQ(Order(retry), (Events{first}));
 }
 
+// A large event over a slow link: the sink says that bytes move.
+TEST_F(ParkedTest, WhatIsOnItsWayToTheRetrySinkIsNotBegunAgain) {
+  FailAlone();
+  sink->DeliverAll();
+  RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
+  FakeSink* const used = retry;
+  retry->SetSending(true);
+  RunUntil(clock.now + 600'000'000);
+  ASSERT_EQ(retry, used);
+  ASSERT_EQ(retry_sinks, 1);
+  // What stops on its way is: from then on it has half a minute.
+  retry->SetSending(false);
+  Turn();
+  RunUntil(clock.now + 29'999'999);
+  EXPECT_EQ(retry, used);
+  clock.now += 1;
+  Turn();
+  EXPECT_EQ(retry, nullptr);
+  EXPECT_EQ(RowOf(first).sender, 0u);
+}
+
 TEST_F(ParkedTest, AReplacedDestinationReplacesTheRetrySinkToo) {
   FailAlone();
   sink->DeliverAll();

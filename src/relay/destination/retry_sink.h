@@ -1,6 +1,7 @@
 // The sink that parked events of one destination go to [-]: a second one of the same configuration, so that a refusal
 // among them (after which Kafka's producer is recreated) never disturbs the lanes. Made when it is first wanted, closed
-// after a minute without use, or when what it was given has had no outcome for half a minute.
+// after a minute without use, or when what it was given has had no outcome for half a minute in which nothing moved either:
+// what is large, and its link slow, has the time that it takes.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +46,12 @@ class RetrySink {
     used_at_ = now;
     sink_->Submit(std::move(batch));
   }
+  // Each turn, before close_at(): while its bytes move, its records are not forgotten.
+  void Look(int64_t now) {
+    const bool sending = sink_ != nullptr && sink_->health().sending;
+    heard_at_ = sending || sending_ ? now : heard_at_;
+    sending_ = sending;
+  }
   // Outcomes came, of so many records.
   void Heard(uint64_t count, int64_t now) {
     heard_at_ = now;
@@ -84,7 +91,7 @@ class RetrySink {
     if (sink_ == nullptr) {
       return kNever;
     }
-    return retiring_ ? deadline_ : under_way_ > 0 ? SilentAt() : used_at_ + kIdleMicros;
+    return retiring_ ? deadline_ : under_way_ == 0 ? used_at_ + kIdleMicros : sending_ ? kNever : SilentAt();
   }
   // Returns true if it must go now.
   bool Expired(int64_t now) const {
@@ -104,6 +111,7 @@ class RetrySink {
     }
     server_run_.clear();
     under_way_ = 0;
+    sending_ = false;
     turns_.End(turns_.holder(), false, used_at_);
     retiring_ = false;
   }
@@ -126,6 +134,7 @@ class RetrySink {
   int64_t deadline_ = 0;
   int64_t ask_again_at_ = 0;
   bool retiring_ = false;
+  bool sending_ = false;  // as it was when Look() was called
   SinkWatch watch_;
 };
 
