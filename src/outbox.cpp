@@ -6,10 +6,12 @@
 #include "base/version.h"
 #include "emit/replica_role.h"
 #include "metrics/emitted.h"
+#include "pg/entry.h"
 #include "pg/planning.h"
 #include "pg/settings.h"
 #include "pg/shared.h"
 #include "pg/transaction_end.h"
+#include "worker/destination_config.h"
 #include "worker/launcher.h"
 
 extern "C" {
@@ -33,6 +35,7 @@ void _PG_init(void) {
     outbox::pg::InstallSharedMemoryHooks();
     outbox::metrics::InstallSharedMemoryHooks();
     outbox::worker::RegisterLauncher();
+    outbox::pg::Entry([] { outbox::worker::KeepSinkPrograms(); });
   }
 }
 

@@ -91,6 +91,12 @@ std::string EncodeConfigure(const SinkConfig& config) {
   return out;
 }
 
+uint32_t ConfiguredVersion(std::string_view bytes) {
+  Body body(bytes);
+  uint32_t version = 0;
+  return body.Get(&version) ? version : 0;
+}
+
 bool DecodeConfigure(std::string_view bytes, SinkConfig* config) {
   Body body(bytes);
   uint32_t version = 0;

@@ -119,6 +119,7 @@ class FrameWriter {
 // Bodies. Decode... is false on nonsense.
 std::string EncodeConfigure(const SinkConfig& config);
 bool DecodeConfigure(std::string_view body, SinkConfig* config);  // also false when the version differs
+uint32_t ConfiguredVersion(std::string_view body);                // of any version; 0: it has none
 std::string EncodeSubmitHead(const Batch& batch);                 // the packed records follow it
 bool DecodeSubmit(std::string_view body, Batch* batch);           // also false when it says more records than fit
 // Places travel with the outcomes they belong to: in front of them, in the same frame.

@@ -1,5 +1,6 @@
 #include "sink/serve.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
@@ -273,9 +274,21 @@ class ServeLoop {
     }
   }
 
+  // To the server log: a library that is older than this cannot know why its sinks end.
+  static void SayVersion(std::string_view configure) {
+    const uint32_t version = ConfiguredVersion(configure);
+    if (version != kProtocolVersion) {
+      fprintf(stderr,
+              "%s is of another version of outbox than the library that the server has loaded (protocol %u, not %u), and "
+              "ends: restart the server.\n",
+              program_invocation_short_name, kProtocolVersion, version);
+    }
+  }
+
   bool Configure(std::string_view body) {
     SinkConfig config;
     if (sink_ != nullptr || !DecodeConfigure(body, &config)) {
+      SayVersion(body);
       return false;
     }
     // The worker's budget bounds first, and a topic in trouble may hold all of it: then others still get through.
@@ -465,6 +478,9 @@ int Serve(const SinkProgram& program, size_t pending_limit) {
 #endif
   // A parent that died before this line closed the socket, which the loop notices.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // Where it was started by a descriptor its name is a number.
+  prctl(PR_SET_NAME, program_invocation_short_name);
+  close(kSinkSocket + 1);
   OUTBOX_FAULT_POINT("sink.start");
   if (fcntl(kSinkSocket, F_SETFD, FD_CLOEXEC) != 0) {
     fprintf(stderr, "this program is started by the outbox extension of PostgreSQL, not by hand\n");

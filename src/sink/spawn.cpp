@@ -6,11 +6,13 @@
 #include <spawn.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <iterator>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/fault_point.h"  // and so a build of its own, see the Makefile
@@ -32,6 +34,32 @@ namespace outbox::sink {
 namespace {
 
 constexpr int kSocketBuffer = 1 << 20;  // the kernel caps it at net.core.wmem_max
+constexpr int kKeptProgram = kSinkSocket + 1;  // the descriptor that a kept program is started by
+constexpr int kAboveTheChilds = 16;
+
+struct KeptProgram {
+  std::string executable;
+  int fd = -1;
+  dev_t device = 0;
+  ino_t inode = 0;
+};
+
+std::vector<KeptProgram>& Kept() {
+  static auto* kept = new std::vector<KeptProgram>();
+  return *kept;
+}
+
+// The descriptor to start it by; -1: by its name, under which the same file is still, which shows in lists of processes.
+int KeptInPlaceOf(const std::string& executable) {
+  for (const KeptProgram& one : Kept()) {
+    struct stat there;
+    if (one.executable == executable &&
+        (stat(executable.c_str(), &there) != 0 || there.st_dev != one.device || there.st_ino != one.inode)) {
+      return one.fd;
+    }
+  }
+  return -1;
+}
 
 class FileActions {
  public:
@@ -57,9 +85,9 @@ class Attributes {
   posix_spawnattr_t attributes_;
 };
 
-int CloseTheRest(posix_spawn_file_actions_t* actions) {
+int CloseTheRest(posix_spawn_file_actions_t* actions, int from) {
 #ifdef OUTBOX_HAVE_ADDCLOSEFROM
-  return posix_spawn_file_actions_addclosefrom_np(actions, kSinkSocket + 1);
+  return posix_spawn_file_actions_addclosefrom_np(actions, from);
 #else
   int error = 0;
   DIR* directory = opendir("/proc/self/fd");
@@ -68,7 +96,7 @@ int CloseTheRest(posix_spawn_file_actions_t* actions) {
   }
   while (const dirent* entry = readdir(directory)) {
     int fd = atoi(entry->d_name);
-    if (fd > kSinkSocket && error == 0) {
+    if (fd >= from && error == 0) {
       error = posix_spawn_file_actions_addclose(actions, fd);
     }
   }
@@ -123,7 +151,11 @@ int Spawn(const std::string& executable, int socket, pid_t* pid) {
   int error = posix_spawn_file_actions_addopen(actions.get(), STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   error = error != 0 ? error : posix_spawn_file_actions_addopen(actions.get(), STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   error = error != 0 ? error : posix_spawn_file_actions_adddup2(actions.get(), socket, kSinkSocket);
-  error = error != 0 ? error : CloseTheRest(actions.get());
+  const int kept = KeptInPlaceOf(executable);
+  if (kept >= 0 && error == 0) {
+    error = posix_spawn_file_actions_adddup2(actions.get(), kept, kKeptProgram);
+  }
+  error = error != 0 ? error : CloseTheRest(actions.get(), kept >= 0 ? kKeptProgram + 1 : kSinkSocket + 1);
   error = error != 0 ? error : posix_spawnattr_setsigmask(attributes.get(), &none);
   error = error != 0 ? error : posix_spawnattr_setsigdefault(attributes.get(), &all);
   error = error != 0 ? error : posix_spawnattr_setpgroup(attributes.get(), 0);
@@ -133,10 +165,29 @@ int Spawn(const std::string& executable, int socket, pid_t* pid) {
   }
   std::vector<char*> environment = Environment();
   char* const arguments[] = {const_cast<char*>(executable.c_str()), nullptr};
-  return posix_spawn(pid, executable.c_str(), actions.get(), attributes.get(), arguments, environment.data());
+  const std::string file = kept >= 0 ? "/proc/self/fd/" + std::to_string(kKeptProgram) : executable;
+  return posix_spawn(pid, file.c_str(), actions.get(), attributes.get(), arguments, environment.data());
 }
 
 }  // namespace
+
+void KeepProgram(const std::string& executable) {
+  KeptProgram kept;
+  struct stat file;
+  const int fd = open(executable.c_str(), O_PATH | O_CLOEXEC);
+  if (fd < 0) {
+    return;
+  }
+  kept.fd = fcntl(fd, F_DUPFD_CLOEXEC, kAboveTheChilds);
+  close(fd);
+  if (kept.fd < 0 || fstat(kept.fd, &file) != 0) {
+    return;
+  }
+  kept.executable = executable;
+  kept.device = file.st_dev;
+  kept.inode = file.st_ino;
+  Kept().push_back(std::move(kept));
+}
 
 int SpawnSink(const std::string& executable, pid_t* pid, int* socket) {
   int pair[2];

@@ -11,6 +11,12 @@ namespace outbox::sink {
 // exec). Standard input and output are /dev/null, standard error is inherited (the server log), every other descriptor
 // is closed; signal mask empty, dispositions default; a process group of its own, because the postmaster signals the
 // whole group of a worker; of the environment what client libraries need and no more. 0 or an errno.
+// A program that KeepProgram() was told of is started as it was then.
 int SpawnSink(const std::string& executable, pid_t* pid, int* socket);
+
+// Keeps hold of a program, for this process and those it forks: a package that is installed over it, or removed, beneath a
+// server that runs does not give the library it has loaded the sinks of another version. Once for each program, before
+// anything is started; one that is not there is looked for anew each time it is started. Costs a descriptor.
+void KeepProgram(const std::string& executable);
 
 }  // namespace outbox::sink

@@ -10,6 +10,7 @@
 #include "pg/transaction.h"
 #include "sink/options.h"
 #include "sink/process_sink.h"
+#include "sink/spawn.h"
 
 extern "C" {
 #include "access/genam.h"
@@ -192,6 +193,8 @@ class UnusableSink final : public sink::Sink {
   std::vector<sink::Result> results_;
 };
 
+std::string ProgramOf(const sink::SinkKind& kind) { return pg::LibraryDirectory() + "/" + kind.program; }
+
 }  // namespace
 
 bool DestinationConfig::operator==(const DestinationConfig& other) const {
@@ -220,6 +223,14 @@ std::unique_ptr<relay::ServerRuns> MakeServerRuns(const DestinationConfig& confi
   return std::make_unique<log::PgServerRuns>(config.name, config.kind->resends_lost(config.options));
 }
 
+void KeepSinkPrograms() {
+  for (const sink::SinkKind* kind : sink::Kinds()) {
+    if (kind->program != nullptr) {
+      sink::KeepProgram(ProgramOf(*kind));
+    }
+  }
+}
+
 std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const SinkLimits& limits) {
   if (!config.problem.ok()) {
     return std::make_unique<UnusableSink>(config.problem);
@@ -234,8 +245,7 @@ std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const Sink
   sink_config.max_message_bytes = limits.max_message_bytes;
   sink_config.max_inflight_bytes = limits.max_inflight_bytes;
   sink_config.checks_server = config.kind->resends_lost != nullptr;
-  return std::make_unique<sink::ProcessSink>(pg::LibraryDirectory() + "/" + config.kind->program,
-                                             std::move(sink_config));
+  return std::make_unique<sink::ProcessSink>(ProgramOf(*config.kind), std::move(sink_config));
 }
 
 }  // namespace outbox::worker

@@ -317,6 +317,9 @@ TEST(Messages, TruncatedOrAlteredAreRefused) {
   }
   ++configure[0];  // another protocol version
   EXPECT_FALSE(DecodeConfigure(configure, &config));
+  EXPECT_NE(ConfiguredVersion(configure), kProtocolVersion);
+  EXPECT_EQ(ConfiguredVersion(EncodeConfigure(config)), kProtocolVersion);
+  EXPECT_EQ(ConfiguredVersion(configure.substr(0, 3)), 0u);
   results[4 + 29 + 4 + 16] = 9;  // an outcome that does not exist
   EXPECT_FALSE(DecodeResults(results, &places, &out));
 }
