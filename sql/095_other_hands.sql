@@ -112,6 +112,28 @@ BEGIN; ALTER TABLE outbox_internal.log DISABLE TRIGGER ALL; ROLLBACK;
 BEGIN; ALTER TABLE outbox_internal.log ADD COLUMN extra int; ROLLBACK;
 BEGIN; SET client_min_messages = error; ALTER EXTENSION outbox DROP TABLE outbox_internal.side_topic; ROLLBACK;
 RESET outbox.allow_loss;
+-- What was let through goes back with a savepoint, and is asked about again.
+CREATE TABLE mine (a int);
+CREATE FUNCTION fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$;
+CREATE TRIGGER fails BEFORE TRUNCATE ON mine EXECUTE FUNCTION fails();
+BEGIN;
+SAVEPOINT a;
+SET LOCAL outbox.allow_loss = on;
+TRUNCATE outbox_internal.log, mine;
+ROLLBACK TO a;
+TRUNCATE outbox_internal.log;
+ROLLBACK TO a;
+SET LOCAL outbox.allow_loss = on;
+TRUNCATE outbox_internal.log, mine;
+ROLLBACK TO a;
+DELETE FROM outbox_internal.lane;
+ROLLBACK TO a;
+SET LOCAL outbox.allow_loss = on;
+DELETE FROM outbox_internal.lane;
+ROLLBACK TO a;
+DELETE FROM outbox_internal.lane;
+ROLLBACK;
+DROP TABLE mine;
 -- A column that came by another way (a session that had not loaded the library): in nobody's way, in whatever is made of
 -- the row: short, long, toasted, many at once, read as own event, erased; nor when it is dropped again.
 SET outbox.allow_loss = on;

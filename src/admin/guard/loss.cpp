@@ -28,39 +28,7 @@ constexpr const char* kWayOut =
     "outbox.skip(), "
     "outbox.drop_route(). To lose them all the same: SET outbox.allow_loss = on.";
 
-// What a command has been let do under outbox.allow_loss is told once, however many triggers and rows ask.
-struct {
-  LocalTransactionId transaction;
-  CommandId command;
-  int count;
-  int64 what[10];  // routes; kEverything
-} warned;
-
 }  // namespace
-
-// Whether the command that is being executed has warned of that already.
-bool WarnedOf(int64 what) {
-  if (warned.transaction != pg::CurrentTransaction() || warned.command != GetCurrentCommandId(false)) {
-    return false;
-  }
-  for (int i = 0; i < warned.count; i++) {
-    if (warned.what[i] == what || warned.what[i] == kEverything) {
-      return true;
-    }
-  }
-  return warned.count == lengthof(warned.what);
-}
-
-void NoteWarned(int64 what) {
-  if (warned.transaction != pg::CurrentTransaction() || warned.command != GetCurrentCommandId(false)) {
-    warned.transaction = pg::CurrentTransaction();
-    warned.command = GetCurrentCommandId(false);
-    warned.count = 0;
-  }
-  if (warned.count < static_cast<int>(lengthof(warned.what))) {
-    warned.what[warned.count++] = what;
-  }
-}
 
 void JudgeLoss(const Loss& loss, const std::string& command, bool keeps_audit, const char* because,
                const char* warning) {

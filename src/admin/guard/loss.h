@@ -45,11 +45,6 @@ void CheckExtensionContents(Node* statement);
 // COMMAND: "drop table".
 void JudgeDayTable(Oid relation, const char* command);
 
-// What a command has been let do under outbox.allow_loss is told once, however many triggers and rows ask. `what`: a
-// route, or kEverything.
-bool WarnedOf(int64 what);
-void NoteWarned(int64 what);
-
 // Leaves a row in outbox.audit: what outbox.allow_loss let through; how many rows it concerned, if that is known.
 void NoteLoss(const std::string& command, const std::string& what, int64 rows = 0);
 void Warn(const std::string& message, const std::string& detail);

@@ -5,6 +5,7 @@
 #include "admin/guard/cascade.h"
 #include "admin/guard/loss.h"
 #include "admin/guard/statement_notes.h"
+#include "admin/guard/this_statement.h"
 #include "days/day_table_ddl.h"
 #include "pg/entry.h"
 #include "pg/schemas.h"
@@ -87,8 +88,8 @@ bool JudgeApart(const std::string& name, const std::string& command) {
         std::string(identity ? "outbox.adopt() makes a copy an outbox of its own." : "outbox.adopt() sends them.") +
             " To do it all the same: SET outbox.allow_loss = on."};
   }
-  if (identity) {
-    NoteLoss(command + " " + name, "");
+  if (identity || command == "truncate") {
+    NoteLoss(command + " " + name, "");  // of rows that go JudgeGone tells
   }
   return true;
 }
@@ -153,21 +154,35 @@ void JudgeRow(const TriggerData* trigger, const std::string& name) {
   }
 }
 
-// `parent`: the log's, whose day tables are emptied with it.
-void JudgeTruncate(const std::string& name, bool state, bool parent) {
-  if (WarnedOf(kEverything) || JudgeApart(name, "truncate")) {
-    return;
-  }
-  const Loss loss = state ? FindLoss({.routes_go = name == "outbox.route" || name == "outbox_internal.lane"})
-                          : FindLoss({.table = name.c_str()});
+// `whole`: of the log, or of what says what is undelivered.
+void JudgeEmptied(const std::string& name, bool state, bool whole) {
+  const bool routes = name == "outbox.route";
+  const bool lanes = name == "outbox_internal.lane";
+  Loss loss = state ? FindLoss({.routes_go = routes || lanes}) : FindLoss({.table = name.c_str()});
+  loss.dead = routes || name == "outbox_internal.parked" ? loss.dead : 0;
   JudgeLoss(loss, "truncate " + name, true, state ? kThereAre : kHolds);
-  if (name == "outbox_internal.lane" &&
-      !loss.any) {  // and not with its routes: then it would have been asked about before
+  if (lanes && !loss.any) {
     RefuseLanes("truncate");
     NoteLoss("truncate outbox_internal.lane", "");
   }
-  if (state || parent) {
+  if (whole && loss.any) {
     NoteWarned(kEverything);
+  }
+}
+
+// Triggers of what goes with routes, or with the log, come after theirs (unless it is named before them), and all of
+// them before any table is empty.
+void JudgeTruncate(Oid table, const std::string& name, bool state, bool log) {
+  if (JudgeApart(name, "truncate")) {
+    return;
+  }
+  const bool goes_along = state ? Empties(Emptied::kRoutes)
+                                : Empties(Emptied::kLog) && Guard([table] { return get_rel_relispartition(table); });
+  if (!goes_along && !WarnedOf(kEverything)) {
+    JudgeEmptied(name, state, state || log);
+  }
+  if (log || name == "outbox.route") {
+    NoteEmpties(log ? Emptied::kLog : Emptied::kRoutes);
   }
 }
 
@@ -290,7 +305,7 @@ OUTBOX_FUNCTION(outbox_refuse_loss) {
   } else if (TRIGGER_FIRED_AFTER(trigger->tg_event)) {
     JudgeGone(trigger, name, log || day);
   } else if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
-    JudgeTruncate(name, state, log);
+    JudgeTruncate(table, name, state, log);
   } else {
     RefuseChange(name, TRIGGER_FIRED_BY_DELETE(trigger->tg_event));
   }

@@ -58,12 +58,8 @@ OUTBOX_FUNCTION(outbox_note_route) {
     outbox::pg::RefuseRelation(*trigger, kUse, "the table outbox.route");
   }
   if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {
-    const bool warned_of = WarnedOf(kEverything);
     for (const Row& route : RunSql(Access::kWrite, "SELECT r::text FROM outbox.route r ORDER BY r.name")) {
       AuditRouteByHand(route[0].value(), Cell(), "TRUNCATE");
-    }
-    if (warned_of) {
-      NoteWarned(kEverything);  // the rows above were commands of their own
     }
   } else {
     const TupleDesc columns = RelationGetDescr(trigger->tg_relation);
