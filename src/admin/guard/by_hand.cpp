@@ -6,8 +6,8 @@
 #include "admin/guard/cascade.h"
 #include "admin/guard/loss.h"
 #include "admin/guard/statement_notes.h"
+#include "admin/guard/this_statement.h"
 #include "pg/entry.h"
-#include "pg/held_lock.h"
 #include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
@@ -137,13 +137,9 @@ void Tell(const TriggerData* trigger, const std::string& command) {
   NoteLoss(command, waiting, done.rows);
 }
 
-// Whether a TRUNCATE of routes has come to what hangs on them, which was asked about: it has routes locked by then, and
-// the triggers of all its tables fire before any is empty.
+// Pauses go with their routes, which were asked about.
 bool GoesWithRoutes(const TriggerData* trigger, const Rule& rule) {
-  return TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event) && strcmp(rule.table, "pause") == 0 && Guard([trigger] {
-           return outbox::pg::HoldsLock(get_relname_relid("route", RelationGetNamespace(trigger->tg_relation)),
-                                        AccessExclusiveLock);
-         });
+  return TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event) && strcmp(rule.table, "pause") == 0 && Empties(Emptied::kRoutes);
 }
 
 void Judge(TriggerData* trigger, const Rule& rule) {
@@ -152,8 +148,10 @@ void Judge(TriggerData* trigger, const Rule& rule) {
   const bool inserts = TRIGGER_FIRED_BY_INSERT(trigger->tg_event) != 0;
   if (TRIGGER_FIRED_AFTER(trigger->tg_event)) {
     row ? CountRow(trigger, command) : Tell(trigger, command);
-  } else if ((inserts && !InUse()) || GoesWithRoutes(trigger, rule)) {
-    // A restore; or it is told of the routes.
+  } else if (inserts && !InUse()) {
+    // A restore.
+  } else if (GoesWithRoutes(trigger, rule)) {
+    pg::NoteConfigChange();  // it is told of the routes
   } else if (!pg::settings.allow_loss && (row || !inserts)) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + command + " by hand", rule.what,
                     rule.way + std::string(" To do it all the same, and answer for it: SET outbox.allow_loss = on.")};
@@ -168,6 +166,10 @@ void Judge(TriggerData* trigger, const Rule& rule) {
 }
 
 }  // namespace
+
+bool OnlyOutboxWrites(const char* table) {
+  return FindRule(table) != nullptr;
+}
 
 bool InUse() {
   return !RunSql(Access::kWrite,

@@ -15,6 +15,9 @@
 
 namespace outbox::admin {
 
+// Whether a table of that name, of outbox, has such rows. Plain.
+bool OnlyOutboxWrites(const char* table);
+
 // Whether positions, ticks and owners here are this database's own: the outbox is in use, and no copy. Throws.
 bool InUse();
 
