@@ -22,6 +22,29 @@ COMMIT;
 SELECT command, tried(command) FROM unnest(ARRAY['DELETE FROM outbox.route', 'DELETE FROM outbox_internal.lane', 'TRUNCATE outbox.route CASCADE',
   'ALTER EXTENSION outbox DROP TABLE outbox_internal.log', 'ALTER TABLE outbox_internal.log DISABLE TRIGGER ALL', 'DROP TRIGGER no_loss ON outbox_internal.lane',
   'DROP OWNED BY regress_hands_owner CASCADE']) command;
+-- But of guards that keep something else than undelivered events, and of lanes: without them a route delivers nothing.
+CREATE FUNCTION empties() RETURNS void LANGUAGE sql AS 'TRUNCATE outbox_internal.side_topic; TRUNCATE outbox_internal.lane CASCADE';
+SELECT command, tried(command) FROM unnest(ARRAY['ALTER TABLE outbox.audit DISABLE TRIGGER ALL', 'ALTER TABLE outbox.pause DISABLE TRIGGER no_change', 'DROP TRIGGER no_change ON outbox.audit',
+  'ALTER TABLE outbox_internal.identity DISABLE TRIGGER USER', 'ALTER TABLE outbox_internal.foreign_event ENABLE REPLICA TRIGGER no_loss',
+  'ALTER TABLE outbox_internal.inbox_undated_a DISABLE TRIGGER ALL', 'TRUNCATE outbox_internal.lane CASCADE', 'TRUNCATE outbox_internal.side_topic, outbox_internal.lane CASCADE', 'SELECT empties()']) command;
+BEGIN;
+SELECT outbox.receive('regress', md5('1')::uuid) AS fresh;
+SELECT tried('ALTER TABLE outbox_internal.inbox_undated_a DISABLE TRIGGER ALL'), tried('ALTER TABLE outbox_internal.inbox_stream DISABLE TRIGGER ALL');
+\x on
+SELECT * FROM refused('ALTER TABLE outbox.audit DISABLE TRIGGER ALL');
+\x off
+SET LOCAL outbox.allow_loss = on;
+ALTER TABLE outbox.audit DISABLE TRIGGER ALL;
+SELECT detail FROM outbox.audit WHERE action = 'allow_loss';
+ROLLBACK;
+-- Dead letters stay where they are: nothing is told of them.
+BEGIN;
+INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, state, aggregate_type, event_type, topic)
+SELECT id, 0, now(), gen_random_uuid(), 'dead', 'x', 'e', 't' FROM outbox.route WHERE name = 'dead';
+ALTER TABLE outbox_internal.log DISABLE TRIGGER ALL;
+TRUNCATE outbox_internal.side_topic;
+TRUNCATE outbox_internal.parked;
+ROLLBACK;
 SELECT count(outbox.emit('one', n, 'e', '{}')) FROM generate_series(1, 3) n;
 INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, state, due_at, aggregate_type, event_type, topic)
 SELECT r.id, 0, timestamptz '2026-01-01' + n * interval '1 second', gen_random_uuid(), (ARRAY['dead', 'scheduled', 'retrying', 'blocked'])[n % 4 + 1],

@@ -1,6 +1,7 @@
 #include "admin/commands/trigger_commands.h"
 
 #include "admin/commands/own_relations.h"
+#include "admin/common/query.h"
 #include "admin/guard/by_hand.h"
 #include "admin/guard/loss.h"
 #include "pg/entry.h"
@@ -79,10 +80,14 @@ bool MayTakeRows(const TriggerRow& trigger) {
   return TRIGGER_FOR_ROW(trigger.type) && (TRIGGER_FOR_BEFORE(trigger.type) || TRIGGER_FOR_INSTEAD(trigger.type));
 }
 
+// The table, or what it is a partition of. Plain.
+Oid WholeOf(Oid table) {
+  return get_rel_relispartition(table) ? get_partition_parent(table, true) : table;
+}
+
 // emit() writes to these without asking for triggers. Plain.
 bool IsOfTheLog(Oid table) {
-  const Oid named = get_rel_relispartition(table) ? get_partition_parent(table, true) : table;
-  const char* name = OidIsValid(named) ? get_rel_name(named) : nullptr;
+  const char* name = get_rel_name(WholeOf(table));
   return name != nullptr && (strcmp(name, "log") == 0 || strcmp(name, "log_spare") == 0);
 }
 
@@ -125,6 +130,43 @@ void JudgeTrigger(Oid trigger) {
                   "outbox.allow_loss = on."};
 }
 
+// What the guards of a table keep. A restore that switches them off around its data is into an outbox that is not in
+// use, into tables of the inbox that are empty.
+enum class Kept : unsigned char {
+  kEvents,  // undelivered ones, and what says which those are
+  kRows,    // what only outbox writes, delivered or not: the audit, pauses, who this outbox is
+  kMarks,   // what consumers have handled
+};
+
+// Plain.
+Kept KeptBy(Oid table) {
+  const char* name = get_rel_name(WholeOf(table));
+  if (name == nullptr || !pg::IsOurSchema(get_rel_namespace(WholeOf(table)))) {
+    return Kept::kEvents;
+  }
+  if (strncmp(name, "inbox_", strlen("inbox_")) == 0) {
+    return Kept::kMarks;
+  }
+  const bool apart = strcmp(name, "identity") == 0 || strcmp(name, "foreign_event") == 0;
+  return apart || (OnlyOutboxWrites(name) && !IsStateTable(name)) ? Kept::kRows : Kept::kEvents;
+}
+
+bool HasRows(Oid table) {
+  return !RunSql(Access::kWrite, ("SELECT FROM " + NameOf(table) + " LIMIT 1").c_str()).empty();
+}
+
+void RefuseUnguarded(Oid table, const std::string& words) {
+  const std::string command = words + " " + NameOf(table);
+  if (pg::settings.allow_loss) {
+    NoteLoss(command, "");
+    return;
+  }
+  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + command,
+                  "They refuse what is not to be done to its rows by hand, and have it audited where it is done.",
+                  "Leave them on: what has to be done to its rows they let through under outbox.allow_loss. To do it all "
+                  "the same, and answer for it: SET outbox.allow_loss = on."};
+}
+
 // Not before the command: the name in it may then mean another table than once the command has its lock. (Internal:
 // triggers of foreign keys, which call nothing of the user's.) Plain: the next hook may raise.
 void OnAccess(ObjectAccessType access, Oid catalog, Oid object, int column, void* argument) {
@@ -144,10 +186,26 @@ bool IsOwnTrigger(Oid table, const char* name) {
   return OidIsValid(trigger) && pg::IsOurSchema(get_func_namespace(ReadTrigger(trigger, nullptr).function));
 }
 
-// A restore that switches triggers off around its data is into an outbox that is not in use.
 void CheckGuard(Oid table, const char* trigger, const std::string& words) {
-  if ((trigger == nullptr || Guard([&] { return IsOwnTrigger(table, trigger); })) && InUse()) {
-    JudgeGuards(words + " " + NameOf(table));
+  if (trigger != nullptr && !Guard([&] { return IsOwnTrigger(table, trigger); })) {
+    return;
+  }
+  switch (Guard([table] { return KeptBy(table); })) {
+    case Kept::kEvents:
+      if (InUse()) {
+        JudgeGuards(words + " " + NameOf(table));
+      }
+      break;
+    case Kept::kRows:
+      if (InUse()) {
+        RefuseUnguarded(table, words);
+      }
+      break;
+    case Kept::kMarks:
+      if (HasRows(table)) {
+        RefuseUnguarded(table, words);
+      }
+      break;
   }
 }
 
