@@ -31,10 +31,9 @@ pg::Statement* MarkOne(int table) {
     char name[NAMEDATALEN];
     TableName(table, name);
     *statement = {
-        MemoryContextStrdup(
-            TopMemoryContext,
-            psprintf("INSERT INTO outbox_internal.%s (consumer, event_id) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-                     name)),
+        MemoryContextStrdup(TopMemoryContext, psprintf("INSERT INTO outbox_internal.%s (consumer, event_id) VALUES "
+                                                       "($1, $2) ON CONFLICT (consumer, event_id) DO NOTHING",
+                                                       name)),
         2,
         {TEXTOID, UUIDOID}};
   }
@@ -47,10 +46,11 @@ pg::Statement* MarkMany(int table) {
   if (statement->sql == nullptr) {
     char name[NAMEDATALEN];
     TableName(table, name);
-    *statement = {MemoryContextStrdup(TopMemoryContext,
-                                      psprintf("INSERT INTO outbox_internal.%s (consumer, event_id) SELECT $1, i FROM "
-                                               "pg_catalog.unnest($2) i ON CONFLICT DO NOTHING RETURNING event_id",
-                                               name)),
+    *statement = {MemoryContextStrdup(
+                      TopMemoryContext,
+                      psprintf("INSERT INTO outbox_internal.%s (consumer, event_id) SELECT $1, i FROM "
+                               "pg_catalog.unnest($2) i ON CONFLICT (consumer, event_id) DO NOTHING RETURNING event_id",
+                               name)),
                   2,
                   {TEXTOID, UUIDARRAYOID}};
   }

@@ -244,14 +244,20 @@ void CheckAlterWrapper(Node* statement) {
   }
 }
 
-bool CreatesPartition(Node* statement) {
-  const auto* create = reinterpret_cast<CreateStmt*>(statement);
-  return create->partbound != nullptr && list_length(create->inhRelations) == 1;
+bool HasParent(Node* statement) {
+  return reinterpret_cast<CreateStmt*>(statement)->inhRelations != NIL;
 }
 
 void CheckCreateTable(Node* statement) {
-  CheckAttach(static_cast<const RangeVar*>(linitial(reinterpret_cast<CreateStmt*>(statement)->inhRelations)),
-              "create a partition of");
+  const auto* create = reinterpret_cast<CreateStmt*>(statement);
+  for (int i = 0; i < list_length(create->inhRelations); i++) {
+    const auto* parent = static_cast<const RangeVar*>(list_nth(create->inhRelations, i));
+    if (create->partbound != nullptr) {
+      CheckAttach(parent, "create a partition of");
+    } else {
+      CheckInherited(parent);
+    }
+  }
 }
 
 }  // namespace outbox::admin

@@ -22,12 +22,12 @@ void CheckAlterView(Node* statement);  // ALTER TABLE, too
 void CheckAlterDomain(Node* statement);
 void CheckCreateRule(Node* statement);
 void CheckAlterWrapper(Node* statement);
-// Makes a partition: CREATE TABLE ... PARTITION OF.
+// Makes a partition, or a child: CREATE TABLE ... PARTITION OF, INHERITS; foreign ones, too.
 void CheckCreateTable(Node* statement);
 
 // Plain.
 bool ReplacesFunction(Node* statement);
 bool ReplacesView(Node* statement);
-bool CreatesPartition(Node* statement);
+bool HasParent(Node* statement);
 
 }  // namespace outbox::admin

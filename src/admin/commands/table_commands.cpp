@@ -38,6 +38,7 @@ enum class Altered : unsigned char {
   kUnlogged,  // a crash leaves nothing
   kDetached,  // a day goes
   kAttached,  // a day comes
+  kIdentity,  // by which a published row is known
   kGuard,     // a trigger of outbox, or all of them
 };
 
@@ -62,7 +63,12 @@ constexpr AlterRule kAlterRules[] = {
     {AT_DropIdentity, Altered::kShape, "change a column's default in"},
     {AT_EnableRowSecurity, Altered::kShape, "enable row security on"},
     {AT_ForceRowSecurity, Altered::kShape, "enable row security on"},
+    {AT_SetIdentity, Altered::kShape, "change a column's default in"},
+    {AT_AlterConstraint, Altered::kShape, "change a constraint of"},
+    {AT_AddOf, Altered::kShape, "change the type of"},
+    {AT_SetAccessMethod, Altered::kShape, "change the access method of"},
     {AT_AddInherit, Altered::kShape, "change the parent of"},
+    {AT_ReplicaIdentity, Altered::kIdentity, "change the replica identity of"},
     {AT_SetUnLogged, Altered::kUnlogged, "make unlogged"},
     {AT_DetachPartition, Altered::kDetached, "detach"},
     {AT_AttachPartition, Altered::kAttached, "attach a partition to"},
@@ -123,6 +129,26 @@ void RefuseAttach(Oid parent, const std::string& words) {
   }
 }
 
+// Where it is published, PostgreSQL refuses to change a row that nothing stands for: workers would, too. (A dump brings
+// the whole row for day tables, which have no key.)
+void CheckReplicaIdentity(Oid table, const ReplicaIdentityStmt* identity, const char* words) {
+  if (identity->identity_type != REPLICA_IDENTITY_FULL) {
+    RefuseShape(table, words);
+  }
+}
+
+// Of a table of somebody's own: one of outbox becomes its parent, and shows its rows; or a partition of it.
+void CheckRelative(const AlterTableCmd* command) {
+  if (command->subtype == AT_AddInherit) {
+    CheckInherited(reinterpret_cast<const RangeVar*>(command->def));
+  } else if (command->subtype == AT_AttachPartition) {
+    const Oid part = FindAltered(reinterpret_cast<const PartitionCmd*>(command->def)->name);
+    if (OidIsValid(part)) {
+      RefuseShape(part, "change the parent of");
+    }
+  }
+}
+
 void CheckForm(Oid table, const AlterTableCmd* command) {
   for (const AlterRule& rule : kAlterRules) {
     if (rule.form != command->subtype) {
@@ -140,6 +166,9 @@ void CheckForm(Oid table, const AlterTableCmd* command) {
         break;
       case Altered::kAttached:
         RefuseAttach(table, rule.words);
+        break;
+      case Altered::kIdentity:
+        CheckReplicaIdentity(table, reinterpret_cast<const ReplicaIdentityStmt*>(command->def), rule.words);
         break;
       case Altered::kGuard:
         CheckGuard(table, command->name, rule.words);
@@ -244,9 +273,12 @@ void CheckRenameRelation(const RangeVar* name) {
 void CheckAlterTable(Node* statement) {
   const auto* alter = reinterpret_cast<AlterTableStmt*>(statement);
   const Oid table = FindAltered(alter->relation);
-  if (OidIsValid(table)) {
-    for (int i = 0; i < list_length(alter->cmds); i++) {
-      CheckForm(table, static_cast<AlterTableCmd*>(list_nth(alter->cmds, i)));
+  for (int i = 0; i < list_length(alter->cmds); i++) {
+    const auto* command = static_cast<AlterTableCmd*>(list_nth(alter->cmds, i));
+    if (OidIsValid(table)) {
+      CheckForm(table, command);
+    } else {
+      CheckRelative(command);
     }
   }
 }
@@ -278,6 +310,23 @@ void CheckAttach(const RangeVar* parent, const char* words) {
   const Oid table = FindAltered(parent);
   if (OidIsValid(table)) {
     RefuseAttach(table, words);
+  }
+}
+
+// Rows of a child are read, changed and deleted as if they were the parent's own, past its keys and triggers.
+void CheckInherited(const RangeVar* parent) {
+  const Oid table = FindAltered(parent);
+  if (OidIsValid(table)) {
+    RefuseShape(table, "create a child of");
+  }
+}
+
+// What is in nobody's way (a plain one speeds up somebody's query) is let through; a unique one refuses rows.
+void CheckCreateIndex(Node* statement) {
+  const auto* index = reinterpret_cast<IndexStmt*>(statement);
+  const Oid table = index->unique ? FindAltered(index->relation) : InvalidOid;
+  if (OidIsValid(table)) {
+    RefuseShape(table, "create a unique index on");
   }
 }
 

@@ -14,8 +14,11 @@ namespace outbox::admin {
 void CheckAlterTable(Node* statement);
 void CheckRename(Node* statement);
 void CheckSetSchema(Node* statement);
-// What is done to a table of outbox: a partition that is added by hand; a rule, which would take what is written.
+// What is done to a table of outbox: a partition that is added by hand; a child; an index that refuses rows; a rule,
+// which would take what is written.
 void CheckAttach(const RangeVar* parent, const char* words);
+void CheckInherited(const RangeVar* parent);
+void CheckCreateIndex(Node* statement);
 void CheckRuleOnTable(const RangeVar* relation);
 void CheckCreatePolicy(Node* statement);
 void CheckDependency(Node* statement);  // ALTER TRIGGER, ALTER INDEX ... DEPENDS ON EXTENSION
