@@ -47,6 +47,7 @@ DECLARE
   moved bigint;
 BEGIN
   FOR rights IN SELECT p.action || '_right' FROM outbox_internal.pattern_rights() p LOOP
+    EXECUTE format('LOCK TABLE outbox_internal.%I IN ROW EXCLUSIVE MODE', rights);  -- see src/admin/common/write_lock.h
     EXECUTE format('SELECT count(*) FROM (SELECT FROM outbox_internal.%I LIMIT 1) e', rights) INTO moved;
     CONTINUE WHEN moved = 0;
     LOOP
@@ -82,6 +83,7 @@ CREATE OR REPLACE FUNCTION outbox_internal.lock_rights() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $lock$
 BEGIN
   LOCK TABLE outbox_internal.emit_right IN SHARE UPDATE EXCLUSIVE MODE;
+  LOCK TABLE outbox.audit IN ROW EXCLUSIVE MODE;  -- it is written to last; a right on it is among what is granted
 END
 $lock$;
 COMMENT ON FUNCTION outbox_internal.lock_rights() IS 'one after the other: grant_emit(), grant_receive(), grant_operate() and their opposites';

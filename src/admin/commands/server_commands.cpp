@@ -6,6 +6,7 @@
 #include "admin/common/operation.h"
 #include "admin/common/query.h"
 #include "admin/common/route_audit.h"
+#include "admin/common/write_lock.h"
 #include "admin/guard/loss.h"
 #include "pg/entry.h"
 #include "pg/rights.h"
@@ -147,6 +148,10 @@ void CheckDropServer(Node* statement) {
 bool DropsServerOrWrapper(Node* statement) {
   const ObjectType type = reinterpret_cast<DropStmt*>(statement)->removeType;
   return type == OBJECT_FOREIGN_SERVER || type == OBJECT_FDW;
+}
+
+void LockPauses(Node*) {
+  LockToWrite({"pause"});
 }
 
 void DropPausesOfServers(Node*) {

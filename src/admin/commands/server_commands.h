@@ -27,6 +27,8 @@ void CheckDropServer(Node* statement);
 // If routes use it.
 void RefuseServerInUse(const char* server);
 void RenameServer(Node* statement);
+// Before the command looks at what is undelivered, and with that at the pauses.
+void LockPauses(Node* statement);
 // Of those that are not there any more.
 void DropPausesOfServers(Node* statement);
 void RenameRoleInRights(Node* statement);

@@ -106,8 +106,8 @@ constexpr Watch kWatches[] = {
     {.statement = T_AlterFdwStmt, .before = CheckAlterWrapper},
     // Destinations.
     {.statement = T_DropStmt, .concerns = DropsServer, .before = CheckDropServer},
-    {.statement = T_DropStmt, .concerns = DropsServerOrWrapper, .after = DropPausesOfServers},
-    {.statement = T_DropOwnedStmt, .after = DropPausesOfServers},
+    {.statement = T_DropStmt, .concerns = DropsServerOrWrapper, .before = LockPauses, .after = DropPausesOfServers},
+    {.statement = T_DropOwnedStmt, .before = LockPauses, .after = DropPausesOfServers},
     {.statement = T_RenameStmt, .concerns = RenamesServer, .after = RenameServer},
     {.statement = T_RenameStmt, .concerns = RenamesRole, .after = RenameRoleInRights},
     {.statement = T_CreateForeignServerStmt, .concerns = HasWorkers, .after = NoteDestination},

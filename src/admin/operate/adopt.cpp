@@ -174,6 +174,7 @@ int64 AdoptAll(bool keep_positions) {
     Execute("LOCK TABLE outbox_internal.foreign_event IN EXCLUSIVE MODE");
     SPI_finish();
   });
+  LockLanesToGo();
   const RestoredRows restored = FindRestoredRows();
   // Whose it was, where that is another's.
   const Cell origin =

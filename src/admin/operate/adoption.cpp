@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "admin/common/operation.h"
+#include "admin/common/write_lock.h"
 #include "admin/guard/firing.h"
 #include "admin/guard/loss.h"
 #include "admin/lookup/event_walk.h"
@@ -343,6 +344,10 @@ std::optional<Adoption> TakeAdoption() {
 
 }  // namespace
 
+void LockLanesToGo() {
+  LockToWrite({"route", "side_lane", "lane", "parked"});
+}
+
 bool HasRestoredLanes() {
   return !RunSql(Access::kWrite,
                  "SELECT FROM outbox_internal.lane WHERE home IS DISTINCT FROM outbox_internal.home() LIMIT 1")
@@ -393,6 +398,7 @@ AdoptionStep Adopt(int64 rows) {
   if (!adoption) {
     return step;
   }
+  LockLanesToGo();
   step.under_way = true;
   auto judge = std::make_unique<Judge>(*adoption);
   while (step.looked < rows) {

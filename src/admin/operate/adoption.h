@@ -16,6 +16,9 @@
 
 namespace outbox::admin {
 
+// To be written to when the lanes are freed: before they are read, see common/write_lock.h. Throws.
+void LockLanesToGo();
+
 // Whether there are lanes that came with a dump and must not be claimed yet.
 bool HasRestoredLanes();
 

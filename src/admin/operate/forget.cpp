@@ -362,6 +362,7 @@ void EraseDay(int64 since, int64 until, bool undelivered, Forgetter* forgetter, 
   GivenUp given_up;
   if (undelivered) {
     (void)forgetter->FindRows(since, until, &owed);
+    batches->Commit();  // releases what was locked for looking, the outcomes that are written to among them
     given_up = forgetter->GiveUp(owed);
     counts->given_up += given_up.count;
     batches->Commit();

@@ -249,6 +249,9 @@ OUTBOX_FUNCTION(outbox_replay) {
     replay.plan.from = *route;
     replay.plan.to = to_route.value_or(*route);
   }
+  if (!dry_run) {
+    LockToWrite({"replay", "audit"});  // the audit has which events were edited
+  }
   RouteEvents target(replay.plan.to);  // it has to exist, and to work
   if (!replay.number) {
     ReadRequest(fcinfo, &replay.request);

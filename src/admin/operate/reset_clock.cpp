@@ -6,6 +6,7 @@
 // and what is dated after the new time goes. Day tables of days that were over and now are not: pg/clock.h,
 // ClockResets().
 #include "admin/common/operation.h"
+#include "admin/common/write_lock.h"
 #include "admin/lookup/backlog.h"
 #include "admin/lookup/shared_views.h"
 #include "base/fault_point.h"
@@ -169,6 +170,7 @@ OUTBOX_FUNCTION(outbox_reset_clock) {
   const int64 now = outbox::pg::RawWall();
   int64 ahead = Guard([] { return outbox::pg::LastReading(); }) - now;
   if (ahead > 0) {
+    LockToWrite({"side_lane", "lane"});
     HoldWhenQuiet(now, force);
     ahead = std::max<int64>(Guard([] { return outbox::pg::LastReading(); }) - now, 0);
     PutLanesWhereTheyStand(now);
