@@ -43,6 +43,7 @@ Batches::Batches(FunctionCallInfo fcinfo, const char* procedure, bool may_commit
 }
 
 void Batches::Commit() {
+  committed_ = true;
   pg::Guard([] {
     SPI_commit();
     // READ COMMITTED whatever the session's default is: each batch sees what workers and other operators have done
@@ -77,6 +78,9 @@ Datum Batches::Result(const Row& row) {
   }
   char** values = texts.data();
   return pg::Guard([&] {
+    if (committed_ && XactIsoLevel != DefaultXactIsoLevel) {
+      SPI_commit();  // the transaction that the caller goes on in is the session's own again
+    }
     SPI_finish();
     TupleDesc columns = nullptr;
     if (get_call_result_type(fcinfo_, nullptr, &columns) != TYPEFUNC_COMPOSITE) {
