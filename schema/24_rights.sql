@@ -16,16 +16,23 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION outbox_internal.pattern_rights() IS 'actions that a role may be granted in some names only; each has a table outbox_internal.<action>_right';
 
--- As in src/pg/rights.cpp.
-CREATE OR REPLACE FUNCTION outbox_internal.role_of(role name, role_id oid, system_identifier bigint) RETURNS oid
-LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-  SELECT coalesce(
-    (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.oid = role_of.role_id
-     AND role_of.system_identifier = (SELECT c.system_identifier FROM pg_catalog.pg_control_system() c)),
-    (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = role_of.role));
-END;
-COMMENT ON FUNCTION outbox_internal.role_of(name, oid, bigint) IS 'the role that a row of a right by pattern is about; NULL: there is none';
+-- As in src/pg/rights.cpp. The role of each row is looked up once, by an index, in whatever statement this is joined: so it is no
+-- function of a row, which a plan may call for each pair of a right and a role of the cluster.
+CREATE OR REPLACE FUNCTION outbox_internal.right_rows(action text, OUT role name, OUT patterns text[], OUT role_id oid, OUT found oid, OUT found_name name, OUT outdated boolean)
+RETURNS SETOF record LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $rows$
+DECLARE
+  here bigint := (SELECT c.system_identifier FROM pg_control_system() c);
+BEGIN
+  RETURN QUERY EXECUTE format($sql$
+    SELECT e.role, e.%2$I, e.role_id, f.found, f.found_name, (e.role, e.role_id, e.system_identifier) IS DISTINCT FROM (f.found_name, f.found, $1) AND f.found IS NOT NULL
+    FROM outbox_internal.%1$I e
+    LEFT JOIN pg_roles i ON i.oid = e.role_id AND e.system_identifier = $1
+    LEFT JOIN pg_roles n ON n.rolname = e.role
+    CROSS JOIN LATERAL (SELECT coalesce(i.oid, n.oid) AS found, coalesce(i.rolname, n.rolname) AS found_name) f$sql$,
+    right_rows.action || '_right', (SELECT p.names FROM outbox_internal.pattern_rights() p WHERE p.action = right_rows.action)) USING here;
+END
+$rows$;
+COMMENT ON FUNCTION outbox_internal.right_rows(text) IS 'rows of a right by pattern, and the role that each is about (NULL: there is none); outdated: the row does not have its name or oid of now';
 
 CREATE OR REPLACE FUNCTION outbox_internal.find_role() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $find$
@@ -42,36 +49,34 @@ COMMENT ON FUNCTION outbox_internal.find_role() IS 'fills role_id of a right by 
 CREATE OR REPLACE FUNCTION outbox_internal.follow_role_names() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $follow$
 DECLARE
-  here bigint := (SELECT c.system_identifier FROM pg_control_system() c);
+  here bigint;
+  said text;
   rights text;
   moved bigint;
 BEGIN
-  FOR rights IN SELECT p.action || '_right' FROM outbox_internal.pattern_rights() p LOOP
+  FOR said IN SELECT p.action FROM outbox_internal.pattern_rights() p LOOP
+    rights := said || '_right';
     EXECUTE format('LOCK TABLE outbox_internal.%I IN ROW EXCLUSIVE MODE', rights);  -- see src/admin/common/write_lock.h
     EXECUTE format('SELECT count(*) FROM (SELECT FROM outbox_internal.%I LIMIT 1) e', rights) INTO moved;
-    CONTINUE WHEN moved = 0;
+    CONTINUE WHEN moved = 0 OR NOT EXISTS (SELECT FROM outbox_internal.right_rows(said) f WHERE f.outdated);
     LOOP
       EXECUTE format($sql$
-        UPDATE outbox_internal.%1$I e SET role = r.rolname FROM pg_roles r
-        WHERE r.oid = outbox_internal.role_of(e.role, e.role_id, e.system_identifier) AND r.rolname <> e.role
-          AND NOT EXISTS (SELECT FROM outbox_internal.%1$I o WHERE o.role = r.rolname)$sql$, rights);
+        UPDATE outbox_internal.%1$I e SET role = f.found_name FROM outbox_internal.right_rows($1) f
+        WHERE e.role = f.role AND f.found_name <> f.role AND NOT EXISTS (SELECT FROM outbox_internal.%1$I o WHERE o.role = f.found_name)$sql$, rights) USING said;
       GET DIAGNOSTICS moved = ROW_COUNT;
       CONTINUE WHEN moved > 0;
       -- Roles have taken each other's names: one row makes room. It is found by its oid meanwhile.
       EXECUTE format($sql$
+        WITH f AS MATERIALIZED (SELECT * FROM outbox_internal.right_rows($1) WHERE found_name <> role)
         UPDATE outbox_internal.%1$I e SET role = '(' || e.role_id || ')' WHERE e.role = (
-          SELECT min(m.role) FROM outbox_internal.%1$I m
-          JOIN pg_roles r ON r.oid = outbox_internal.role_of(m.role, m.role_id, m.system_identifier) AND r.rolname <> m.role
-          JOIN outbox_internal.%1$I o ON o.role = r.rolname
-          JOIN pg_roles q ON q.oid = outbox_internal.role_of(o.role, o.role_id, o.system_identifier) AND q.rolname <> o.role
-          WHERE m.role <> '(' || m.role_id || ')')$sql$, rights);
+          SELECT min(m.role) FROM f m JOIN f o ON o.role = m.found_name WHERE m.role <> '(' || m.role_id || ')')$sql$, rights) USING said;
       GET DIAGNOSTICS moved = ROW_COUNT;
       EXIT WHEN moved = 0;
     END LOOP;
+    here := (SELECT c.system_identifier FROM pg_control_system() c);
     EXECUTE format($sql$
-      UPDATE outbox_internal.%I e SET role_id = r.oid, system_identifier = $1 FROM pg_roles r
-      WHERE r.oid = outbox_internal.role_of(e.role, e.role_id, e.system_identifier)
-        AND (e.role_id, e.system_identifier) IS DISTINCT FROM (r.oid, $1)$sql$, rights) USING here;
+      UPDATE outbox_internal.%I e SET role_id = f.found, system_identifier = $2 FROM outbox_internal.right_rows($1) f
+      WHERE e.role = f.role AND f.outdated AND (e.role_id, e.system_identifier) IS DISTINCT FROM (f.found, $2)$sql$, rights) USING said, here;
   END LOOP;
 END
 $follow$;
@@ -180,7 +185,7 @@ BEGIN
   PERFORM outbox_internal.lock_rights();
   IF EXISTS (SELECT FROM outbox_internal.pattern_rights() p WHERE p.action = revoke_from.action) THEN
     PERFORM outbox_internal.follow_role_names();
-    EXECUTE format('DELETE FROM outbox_internal.%I e WHERE outbox_internal.role_of(e.role, e.role_id, e.system_identifier) = $1', action || '_right') USING role::oid;
+    EXECUTE format('DELETE FROM outbox_internal.%I e USING outbox_internal.right_rows($1) f WHERE f.role = e.role AND f.found = $2', action || '_right') USING action, role::oid;
     GET DIAGNOSTICS said = ROW_COUNT;
   END IF;
   IF said = 0 AND NOT outbox_internal.has_of(role::oid, action) THEN
@@ -227,7 +232,7 @@ DECLARE
 BEGIN
   PERFORM outbox_internal.grant_to(role, action, jsonb_build_object(names, patterns));
   PERFORM outbox_internal.follow_role_names();
-  EXECUTE format('DELETE FROM outbox_internal.%I e WHERE outbox_internal.role_of(e.role, e.role_id, e.system_identifier) = $1', rights) USING role::oid;
+  EXECUTE format('DELETE FROM outbox_internal.%I e USING outbox_internal.right_rows($1) f WHERE f.role = e.role AND f.found = $2', rights) USING action, role::oid;
   EXECUTE format('INSERT INTO outbox_internal.%1$I AS e (role, %2$I) VALUES ($1, $2) ON CONFLICT ON CONSTRAINT %3$I DO UPDATE '
     'SET role_id = excluded.role_id, system_identifier = excluded.system_identifier, %2$I = excluded.%2$I', rights, names, rights || '_pkey')
   USING pg_get_userbyid(role::oid), patterns;

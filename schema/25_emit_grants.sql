@@ -70,13 +70,14 @@ BEGIN ATOMIC
   WITH refused AS (
     SELECT t.owner, quote_ident(pg_get_userbyid(t.owner)) AS named, array_agg(DISTINCT t.relation::text) AS tables, array_agg(DISTINCT t.topic) FILTER (WHERE t.topic IS NOT NULL) AS topics
     FROM outbox_internal.tables_without_right() t GROUP BY 1
+  ), said AS MATERIALIZED (
+    SELECT e.found, e.patterns FROM outbox_internal.right_rows('emit') e WHERE EXISTS (SELECT FROM refused r WHERE r.topics IS NOT NULL)
   ), listed AS (
     -- What holds now: its own, else that of the roles it is a member of.
     SELECT r.owner, array_agg(DISTINCT p) AS topics
-    FROM refused r JOIN outbox_internal.emit_right e ON pg_has_role(r.owner, outbox_internal.role_of(e.role, e.role_id, e.system_identifier), 'USAGE')
-    CROSS JOIN LATERAL unnest(e.topics) p
-    WHERE r.topics IS NOT NULL AND (outbox_internal.role_of(e.role, e.role_id, e.system_identifier) = r.owner OR NOT EXISTS (
-      SELECT FROM outbox_internal.emit_right o WHERE outbox_internal.role_of(o.role, o.role_id, o.system_identifier) = r.owner))
+    FROM refused r JOIN said e ON pg_has_role(r.owner, e.found, 'USAGE')
+    CROSS JOIN LATERAL unnest(e.patterns) p
+    WHERE r.topics IS NOT NULL AND (e.found = r.owner OR NOT EXISTS (SELECT FROM said o WHERE o.found = r.owner))
     GROUP BY 1
   )
   SELECT r.owner, r.named, array_to_string(r.tables[1:10], ', ') || CASE WHEN cardinality(r.tables) > 10 THEN format(' and %s more', cardinality(r.tables) - 10) ELSE '' END,

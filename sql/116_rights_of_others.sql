@@ -17,7 +17,7 @@ CREATE FUNCTION pg_temp.doctor() RETURNS TABLE (status text, detail text, hint t
   SELECT d.status, d.detail, d.hint FROM outbox.doctor() d WHERE d."check" = 'rights' AND d.detail LIKE '%emit_row%' $$;
 
 DO $$ BEGIN
-  PERFORM outbox.revoke_emit(r.oid) FROM outbox_internal.emit_right e JOIN pg_roles r ON r.oid = outbox_internal.role_of(e.role, e.role_id, e.system_identifier);
+  PERFORM outbox.revoke_emit(r.oid) FROM outbox_internal.right_rows('emit') e JOIN pg_roles r ON r.oid = e.found;
 END $$;
 
 -- before anybody's topics are limited: a view, a rule, a table

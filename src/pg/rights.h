@@ -3,9 +3,9 @@
 // A table of the extension has a row for each role that was granted the right: role (name), role_id (oid), patterns
 // (text[]; NULL: all names), system_identifier (bigint), in this order. A row is of the role with its oid, where that
 // is an oid of this server and the role is there: so a renamed role keeps its limit. Else it is of the role with its
-// name: there was none when a dump brought the row, or the oid is another server's. (outbox_internal.role_of() says the
-// same.) The role's own row decides; without one, those of the roles it is a member of: free if there is none or one of
-// them has no limit, else what all of them allow together. Superusers and the extension's owner are free.
+// name: there was none when a dump brought the row, or the oid is another server's. (outbox_internal.right_rows() says
+// the same.) The role's own row decides; without one, those of the roles it is a member of: free if there is none or
+// one of them has no limit, else what all of them allow together. Superusers and the extension's owner are free.
 #pragma once
 
 #include <string_view>

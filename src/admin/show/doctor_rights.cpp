@@ -68,43 +68,37 @@ std::string UnsaidSql(const PatternRight& right) {
          "') g WHERE g.relation IS NOT NULL) "
          "AND EXISTS (SELECT FROM outbox_internal." +
          action + "_right e WHERE e." + names +
-         " IS NOT NULL)) "
+         " IS NOT NULL)), said AS MATERIALIZED (SELECT e.found FROM outbox_internal.right_rows('" + action +
+         "') e WHERE e.found IS NOT NULL), "
+         // Most have a row of their own. Only the others are asked, with each row, what they are members of.
+         "others AS MATERIALIZED (SELECT grantee FROM given EXCEPT SELECT found FROM said) "
          "SELECT quote_ident(r.rolname), quote_literal(quote_ident(r.rolname)), r.rolname = 'pg_write_all_data' "
-         "FROM given JOIN pg_roles r ON r.oid = given.grantee WHERE NOT r.rolsuper AND NOT EXISTS (SELECT FROM "
-         "outbox_internal." +
-         action +
-         "_right e WHERE pg_has_role(r.oid, outbox_internal.role_of(e.role, e.role_id, e.system_identifier), 'USAGE')) "
-         "ORDER BY 1";
+         "FROM others o JOIN pg_roles r ON r.oid = o.grantee WHERE NOT r.rolsuper AND NOT EXISTS (SELECT FROM said e "
+         "WHERE pg_has_role(r.oid, e.found, 'USAGE')) ORDER BY 1";
 }
 
 // What grant_...() has said of roles that have the right no more: dropped, or it was taken back by other ways (DROP
 // OWNED, REVOKE). A row of a role that there is not holds for whoever is called so later.
 std::string LeftSql(const PatternRight& right) {
   const std::string action = right.action;
-  return "SELECT quote_literal(coalesce((SELECT r.rolname FROM pg_roles r WHERE r.oid = o.found), e.role)), o.found IS "
-         "NULL, e." +
-         std::string(right.names) +
-         "::text, quote_literal(quote_ident((SELECT r.rolname FROM pg_roles r WHERE r.oid = o.found))) FROM "
-         "outbox_internal." +
-         action +
-         "_right e, LATERAL (SELECT outbox_internal.role_of(e.role, e.role_id, e.system_identifier) AS found) o "
-         "WHERE o.found IS NULL OR NOT EXISTS (SELECT FROM outbox_internal." +
-         action + "_routines() p WHERE has_function_privilege(o.found, p, 'EXECUTE')) ORDER BY 1";
+  return "SELECT quote_literal(coalesce(e.found_name, e.role)), e.found IS NULL, e.patterns::text, "
+         "quote_literal(quote_ident(e.found_name)) FROM outbox_internal.right_rows('" +
+         action + "') e WHERE e.found IS NULL OR NOT EXISTS (SELECT FROM outbox_internal." + action +
+         "_routines() p WHERE has_function_privilege(e.found, p, 'EXECUTE')) ORDER BY 1";
 }
 
 // Roles of grant_emit() that may call emit() still, and of what it gave have lost a part by REVOKE.
 constexpr const char* kTakenBack = R"(
-SELECT quote_ident(r.rolname), string_agg(w.what, ', ' ORDER BY w.n),
-       format('SELECT outbox.grant_emit(%L%s);', quote_ident(r.rolname), CASE WHEN e.topics IS NULL THEN '' ELSE format(', topics => %L', e.topics) END)
-FROM outbox_internal.emit_right e
-JOIN pg_roles r ON r.oid = outbox_internal.role_of(e.role, e.role_id, e.system_identifier)
+SELECT quote_ident(e.found_name), string_agg(w.what, ', ' ORDER BY w.n),
+       format('SELECT outbox.grant_emit(%L%s);', quote_ident(e.found_name), CASE WHEN e.patterns IS NULL THEN '' ELSE format(', topics => %L', e.patterns) END)
+FROM outbox_internal.right_rows('emit') e
 CROSS JOIN LATERAL (
-  SELECT 1, 'USAGE ON SCHEMA outbox' WHERE NOT has_schema_privilege(r.oid, 'outbox', 'USAGE')
-  UNION ALL SELECT 2, 'INSERT ON outbox.event' WHERE NOT has_table_privilege(r.oid, 'outbox.event', 'INSERT')
-  UNION ALL SELECT 3, 'EXECUTE ON ROUTINE ' || p::text FROM outbox_internal.emit_routines() p WHERE NOT has_function_privilege(r.oid, p, 'EXECUTE')
+  SELECT 1, 'USAGE ON SCHEMA outbox' WHERE NOT has_schema_privilege(e.found, 'outbox', 'USAGE')
+  UNION ALL SELECT 2, 'INSERT ON outbox.event' WHERE NOT has_table_privilege(e.found, 'outbox.event', 'INSERT')
+  UNION ALL SELECT 3, 'EXECUTE ON ROUTINE ' || p::text FROM outbox_internal.emit_routines() p WHERE NOT has_function_privilege(e.found, p, 'EXECUTE')
 ) w (n, what)
-WHERE EXISTS (SELECT FROM outbox_internal.emit_routines() p WHERE has_function_privilege(r.oid, p, 'EXECUTE'))
-GROUP BY r.rolname, e.topics ORDER BY 1 LIMIT 20)";
+WHERE EXISTS (SELECT FROM outbox_internal.emit_routines() p WHERE has_function_privilege(e.found, p, 'EXECUTE'))
+GROUP BY e.found_name, e.patterns ORDER BY 1 LIMIT 20)";
 
 // Objects of the extension that are not its tables' owner's: with the rights of another, what runs as its owner fails;
 // the last column says where.
