@@ -6,6 +6,7 @@
 // the call (let_lanes_save.h); what is committed later is left alone. Works day by day, each in a transaction of its
 // own; what is erased stays erased.
 #include <algorithm>
+#include <set>
 
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
@@ -65,6 +66,8 @@ struct Found {
   bool unsent;  // or given up
 };
 
+constexpr size_t kParkedAtOnce = 10000;
+
 constexpr const char* kKnownUnsent = "erased by outbox.forget()";
 constexpr const char* kMayBeSent =
     "erased by outbox.forget(); its lane had events in hand, and may have sent it before";
@@ -81,16 +84,6 @@ struct Owed {
   int64 created_at;
   std::string id;
 };
-
-// Of bigint[].
-Cell TimesLiteral(const std::vector<int64>& times) {
-  std::vector<Cell> cells;
-  cells.reserve(times.size());
-  for (const int64 at : times) {
-    cells.push_back(Cell(std::to_string(at)));
-  }
-  return ArrayLiteral(cells);
-}
 
 class Forgetter {
  public:
@@ -207,40 +200,61 @@ class Forgetter {
 
   // What lies beside the log: parked events and copies of replays, by route, and what came by another way than emit().
   // An event of `kept_at`, which is kept in the log, is not counted once more for being parked.
-  int64 CountBeside(const std::vector<int64>& kept_at) {
-    Row row =
+  int64 CountBeside(std::vector<int64> kept_at) {
+    std::sort(kept_at.begin(), kept_at.end());
+    int64 count = std::strtoll(
         RunSql(Access::kWrite,
-               "SELECT (SELECT count(*) FROM outbox_internal.parked p WHERE aggregate_type = $1 AND aggregate_id = $2 "
-               "AND p.created_at < $4::timestamptz "
-               "AND NOT (p.replay = 0 AND (extract(epoch FROM p.created_at) * 1000000)::bigint = ANY ($3::bigint[]))), "
-               "(SELECT count(*) FROM outbox_internal.foreign_event WHERE aggregate_type = $1 AND aggregate_id = $2)",
-               {Cell(key_.type), Cell(key_.id), TimesLiteral(kept_at), Cell(UnixMicrosText(end_))})[0];
-    return std::strtoll(row[0].value().c_str(), nullptr, 10) + std::strtoll(row[1].value().c_str(), nullptr, 10);
+               "SELECT count(*) FROM outbox_internal.foreign_event WHERE aggregate_type = $1 AND aggregate_id = $2",
+               {Cell(key_.type), Cell(key_.id)})[0][0]
+            .value()
+            .c_str(),
+        nullptr, 10);
+    for (const Row& row : RunSql(Access::kWrite,
+                                 "SELECT CASE WHEN replay = 0 THEN (extract(epoch FROM created_at) * 1000000)::bigint "
+                                 "END, count(*) FROM outbox_internal.parked WHERE aggregate_type = $1 AND aggregate_id "
+                                 "= $2 AND created_at < $3::timestamptz GROUP BY 1",
+                                 {Cell(key_.type), Cell(key_.id), Cell(UnixMicrosText(end_))})) {
+      if (!row[0] || !std::binary_search(kept_at.begin(), kept_at.end(), std::strtoll(row[0]->c_str(), nullptr, 10))) {
+        count += std::strtoll(row[1].value().c_str(), nullptr, 10);
+      }
+    }
+    return count;
   }
 
   // Removes the key's parked events in any state, except those being sent just now, which stay for another try; returns
-  // how many. `times`: only what was created then; NULL: all.
+  // how many.
   int64 RemoveParked() {
     LockToWrite({"parked"});
-    int64 gone = 0;
-    for (const Row& row :
+    std::vector<ParkedKey> keys;
+    std::vector<std::string> routes;
+    for (Row& row :
          RunSql(Access::kWrite,
-                "SELECT p.id, r.name FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
-                "WHERE p.aggregate_type = $1 AND p.aggregate_id = $2 AND p.created_at < $3::timestamptz "
-                "GROUP BY p.id, r.id, r.name ORDER BY min(p.created_at), r.id, p.id",
+                "SELECT p.route_id, (extract(epoch FROM p.created_at) * 1000000)::bigint, p.id, p.replay FROM "
+                "outbox_internal.parked p WHERE p.aggregate_type = $1 AND p.aggregate_id = $2 AND p.created_at < "
+                "$3::timestamptz ORDER BY p.created_at, p.route_id, p.id, p.replay",
                 {Cell(key_.type), Cell(key_.id), Cell(UnixMicrosText(end_))})) {
-      try {
-        std::vector<ParkedRow> rows = LockParked(row[0], row[1], Wanted::kGivenUp);
-        outbox::pg::NoteParkedChange();
-        Remove(rows, "skipped");
-        PromoteKeysOf(rows);
-        gone += static_cast<int64>(rows.size());
-      } catch (const UserError& error) {
-        if (error.sqlstate != ERRCODE_OBJECT_IN_USE && error.sqlstate != ERRCODE_UNDEFINED_OBJECT) {
-          throw;
-        }
+      routes.push_back(row[0].value());
+      keys.push_back({row[0].value(), row[1].value(), row[2].value(), row[3].value()});
+    }
+    KeepRoutes(std::move(routes));
+    int64 gone = 0;
+    std::set<std::pair<std::string, Cell>> left;
+    for (size_t at = 0; at < keys.size(); at += kParkedAtOnce) {
+      const auto from = keys.begin() + static_cast<long>(at);
+      const std::vector<ParkedRow> rows =
+          LockNotSent({from, from + static_cast<long>(std::min(kParkedAtOnce, keys.size() - at))});
+      if (rows.empty()) {
+        continue;
+      }
+      outbox::pg::NoteParkedChange();
+      Remove(rows, "skipped");
+      gone += static_cast<int64>(rows.size());
+      for (const ParkedRow& row : rows) {
+        left.emplace(row.route_id, row.order_key);
       }
     }
+    // When all are gone: a row that became due would be looked for once more for each batch.
+    Promote({left.begin(), left.end()});
     return gone;
   }
 

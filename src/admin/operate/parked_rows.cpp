@@ -223,18 +223,35 @@ Cell RouteArray(std::vector<std::string> route_ids) {
   return ArrayLiteral({route_ids.begin(), route_ids.end()});
 }
 
-// Routes on which the event is parked, kept.
-Cell KeepRoutesOf(const Cell& id, const Cell& route) {
+// The rows of that event, whose routes are kept. They are found by the event's id alone: with the route beside it, the
+// planner takes the index that has the route first, and reads all that the route has parked.
+std::vector<ParkedKey> KeepRowsOf(const Cell& id, const Cell& route) {
+  std::vector<ParkedKey> keys;
   std::vector<std::string> routes;
   for (const Row& row :
        RunSql(Access::kWrite,
-              "SELECT p.route_id FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
-              "WHERE p.id = $1::uuid AND ($2 IS NULL OR r.name = $2)",
+              "WITH p AS MATERIALIZED (SELECT o.* FROM outbox_internal.parked o WHERE o.id = $1::uuid) "
+              "SELECT p.route_id, (extract(epoch FROM p.created_at) * 1000000)::bigint, p.id, p.replay "
+              "FROM p JOIN outbox.route r ON r.id = p.route_id WHERE $2 IS NULL OR r.name = $2",
               {id, route}, Plan::kByKey)) {
     routes.push_back(row[0].value());
+    keys.push_back({row[0].value(), row[1].value(), row[2].value(), row[3].value()});
   }
   KeepRoutes(routes);
-  return RouteArray(routes);
+  return keys;
+}
+
+// Those of them that are `wanted`.
+std::vector<ParkedRow> LockRows(const std::vector<ParkedKey>& keys, const char* wanted, const char* lock) {
+  std::vector<Cell> params = KeyArrays(keys);
+  params.insert(params.begin(), LiveIncarnations());
+  const std::string sql =
+      std::string("SELECT " OUTBOX_ROW_COLUMNS
+                  "FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
+                  "JOIN outbox_internal.parked_keys($2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[]) k "
+                  "ON " OUTBOX_SAME_ROW("p", "k") "WHERE ") +
+      wanted + " ORDER BY p.created_at, p.route_id, p.id, p.replay " + lock;
+  return RowsOf(RunSql(Access::kWrite, sql.c_str(), params, Plan::kByKey));
 }
 
 }  // namespace
@@ -253,12 +270,7 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route, Wanted want
   if (route) {
     RouteId(*route);
   }
-  std::vector<ParkedRow> rows = RowsOf(RunSql(Access::kWrite,
-                                              "SELECT " OUTBOX_ROW_COLUMNS
-                                              "FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
-                                              "WHERE p.id = $2::uuid AND p.route_id = ANY ($3::bigint[]) "
-                                              "ORDER BY p.created_at, p.route_id, p.replay FOR UPDATE OF p",
-                                              {LiveIncarnations(), id, KeepRoutesOf(id, route)}, Plan::kByKey));
+  std::vector<ParkedRow> rows = LockRows(KeepRowsOf(id, route), "true", "FOR UPDATE OF p");
   if (rows.empty()) {
     RefuseInLog(*id, route, wanted);
     throw pg::UserError{ERRCODE_UNDEFINED_OBJECT, "event " + *id + " is not parked",
@@ -287,15 +299,12 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route, Wanted want
 
 std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys) {
   LockToWrite({"parked"});
-  std::vector<Cell> arrays = KeyArrays(keys);
-  return RowsOf(RunSql(
-      Access::kWrite,
-      "SELECT " OUTBOX_ROW_COLUMNS
-      "FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
-      "JOIN outbox_internal.parked_keys($2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[]) k ON " OUTBOX_SAME_ROW(
-          "p", "k") "WHERE p.state = 'dead' ORDER BY p.created_at, p.route_id, p.id, p.replay "
-                    "FOR UPDATE OF p SKIP LOCKED",
-      {LiveIncarnations(), arrays[0], arrays[1], arrays[2], arrays[3]}, Plan::kByKey));
+  return LockRows(keys, "p.state = 'dead'", "FOR UPDATE OF p SKIP LOCKED");
+}
+
+std::vector<ParkedRow> LockNotSent(const std::vector<ParkedKey>& keys) {
+  LockToWrite({"parked"});
+  return LockRows(keys, "NOT coalesce(p.sender = ANY ($1::bigint[]), false)", "FOR UPDATE OF p");
 }
 
 bool HoldRoute(const std::string& route_id) {

@@ -49,15 +49,18 @@ enum class Wanted { kSent, kGivenUp };
 // one is being sent just now (55006).
 std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route, Wanted wanted);
 
-// The primary key of a dead letter, in (created_at, route_id, id, replay) order.
+// The primary key of a row.
 struct ParkedKey {
   std::string route_id;
   std::string created_at;
   std::string id;
   std::string replay;
 };
-// Locks and returns those of them that are still dead and that no other transaction has locked.
+// Locks and returns, in (created_at, route_id, id, replay) order, those of them that are still dead and that no other
+// transaction has locked.
 std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys);
+// The same of those that are not being sent just now, in whatever state. Waits for other transactions.
+std::vector<ParkedRow> LockNotSent(const std::vector<ParkedKey>& keys);
 
 // Until the transaction ends this route stays as it is, and so does the number of its lanes, so that a lane number
 // written meanwhile is valid. Call before any row of it is locked, for one route in a transaction, and in short

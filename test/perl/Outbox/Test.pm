@@ -9,6 +9,7 @@ use warnings;
 use Exporter 'import';
 use File::Basename qw(dirname);
 use List::Util qw(min);
+use POSIX ();
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -19,7 +20,7 @@ use Outbox::Redis;
 
 our @EXPORT = qw(new_node kafka_route redis_route wait_for_value wait_idle relay_pids sink_pids child_pids
   rss_kb sql_literal stage_with no_server_crashed emit_counted emit_huge by_key wait_until crash_restarts server_is_back upkeep
-  value_at_rest);
+  value_at_rest backend_seconds);
 
 # A run that is interrupted ends what it has started: see the END blocks.
 foreach my $signal (qw(TERM INT HUP)) { $SIG{$signal} = sub { exit 130 } }
@@ -238,6 +239,15 @@ sub rss_kb
 	open my $file, '<', "/proc/$pid/status" or return 0;
 	while (<$file>) { return $1 if /^VmHWM:\s+(\d+)/ }
 	return 0;
+}
+
+# Seconds of the processor that a session spends in a statement: on a machine that others keep busy the same as on an idle one.
+sub backend_seconds
+{
+	my ($node, $statement) = @_;
+	my $spent = q{SELECT 'ticks ' || (f[12]::bigint + f[13]::bigint) FROM regexp_split_to_array(regexp_replace(pg_read_file('/proc/self/stat'), '^.*\) ', ''), ' ') f};
+	my @ticks = $node->safe_psql('postgres', "$spent;\n$statement;\n$spent") =~ /^ticks (\d+)$/mg;
+	return ($ticks[1] - $ticks[0]) / POSIX::sysconf(POSIX::_SC_CLK_TCK());
 }
 
 sub no_server_crashed
