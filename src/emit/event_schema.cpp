@@ -1,5 +1,8 @@
 #include "emit/event_schema.h"
 
+#include <algorithm>
+#include <bit>
+
 #include "base/media_type.h"
 #include "emit/arguments.h"
 #include "emit/check.h"
@@ -10,6 +13,7 @@
 #include "pg/entry.h"
 
 extern "C" {
+#include "common/hashfn.h"
 #include "mb/pg_wchar.h"
 }
 
@@ -54,16 +58,61 @@ bool SameText(const text* a, const text* b) {
   return Size(a) == Size(b) && memcmp(Bytes(a), Bytes(b), Size(a)) == 0;
 }
 
-EventSchema* Find(const List* known, const NewEvent* event) {
-  const ListCell* cell = nullptr;
-  foreach (cell, known) {
-    auto* schema = static_cast<EventSchema*>(lfirst(cell));
-    if (SameText(schema->event_type, event->event_type) && SameText(schema->aggregate_type, event->aggregate_type)) {
-      return schema;
+// The rows by their two names: an emit, of a type without a schema, too, takes as long beside ten thousand of them as
+// beside one. A table of pointers, at most half full; whoever finds his place taken takes the next.
+class SchemaTable {
+ public:
+  EventSchema* Find(const text* aggregate_type, const text* event_type) {
+    const List* known = schemas.Rows();
+    if (known == NIL) {
+      return nullptr;
     }
+    if (times_read_ != schemas.times_read()) {
+      Fill(known);
+    }
+    return *Place(aggregate_type, event_type);
   }
-  return nullptr;
-}
+
+ private:
+  void Fill(const List* known) {
+    const size_t places = std::bit_ceil(2 * static_cast<size_t>(list_length(known)));
+    if (places > mask_ + 1 || places_ == nullptr) {
+      auto** larger = static_cast<EventSchema**>(MemoryContextAllocHuge(TopMemoryContext, places * sizeof(*places_)));
+      if (places_ != nullptr) {
+        pfree(places_);
+      }
+      places_ = larger;
+      mask_ = places - 1;
+    }
+    std::fill_n(places_, mask_ + 1, nullptr);
+    const ListCell* cell = nullptr;
+    foreach (cell, known) {
+      auto* schema = static_cast<EventSchema*>(lfirst(cell));
+      *Place(schema->aggregate_type, schema->event_type) = schema;
+    }
+    times_read_ = schemas.times_read();
+  }
+
+  // Where it is, or would be.
+  EventSchema** Place(const text* aggregate_type, const text* event_type) const {
+    size_t at = hash_combine(Hash(aggregate_type), Hash(event_type)) & mask_;
+    while (places_[at] != nullptr &&
+           !(SameText(places_[at]->event_type, event_type) && SameText(places_[at]->aggregate_type, aggregate_type))) {
+      at = (at + 1) & mask_;
+    }
+    return &places_[at];
+  }
+
+  static uint32 Hash(const text* name) {
+    return hash_bytes(reinterpret_cast<const unsigned char*>(Bytes(name)), static_cast<int>(Size(name)));
+  }
+
+  EventSchema** places_ = nullptr;
+  size_t mask_ = 0;  // their number less one, which is a power of two
+  uint64 times_read_ = 0;
+};
+
+SchemaTable by_event;
 
 void CheckPayload(EventSchema* schema, const NewEvent* event) {
   if (!schema->checked) {
@@ -125,8 +174,7 @@ void RefusePattern(const text* name, const char* what) {
 }  // namespace
 
 void CheckEventSchema(NewEvent* event) {
-  const List* known = schemas.Rows();
-  EventSchema* schema = known == NIL ? nullptr : Find(known, event);
+  EventSchema* schema = by_event.Find(event->aggregate_type, event->event_type);
   if (schema == nullptr) {
     return;
   }
