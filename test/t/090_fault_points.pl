@@ -103,6 +103,7 @@ my %how = (
 		$redis->cont;
 	},
 	'forget.' => sub { try_sql(q(CALL outbox.forget('nobody', 'k', undelivered => true, dry_run => false))) },
+	'wait_until_idle.' => \&wait_beside_a_pause,
 	'emit.many.' => sub { try_sql("SELECT outbox.emit_many('nobody', '{a,b}', 'x', '{1,2}')") },
 	'config.' => sub { try_sql(q(SELECT outbox.alter_route('strange', max_attempts => 1 + max_attempts % 9) FROM outbox.route WHERE name = 'strange')) },
 	'once.' => \&same_key_twice,
@@ -115,6 +116,14 @@ my %how = (
 	'parked.' => sub { refused(); try_sql("SELECT outbox.retry(id, 'strange', 'again') FROM outbox.dead_letter LIMIT 3") },
 );
 
+# Of a lane that does not read it is counted what it has still to deliver.
+sub wait_beside_a_pause
+{
+	try_sql(q(SELECT outbox.pause(route => 'side', reason => 'test')));
+	try_sql(q(SELECT outbox.wait_until_idle('2 s')));
+	for (1 .. 500) { last if defined try_sql(q(SELECT outbox.resume(route => 'side'))); sleep 0.02 }
+	return;
+}
 sub old_log { return old_table('log', 'xid', "(created_at, id, xid, aggregate_type, event_type)
 	VALUES ('2020-01-01 12:00+00', gen_random_uuid(), pg_current_xact_id(), 't', 'old')") }
 sub old_progress { return old_table('progress', 'route_id, lane, at', "(at, route_id, lane, side, window_from)

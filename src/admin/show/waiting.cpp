@@ -20,6 +20,7 @@
 #include "admin/lookup/processes.h"
 #include "admin/lookup/shared_views.h"
 #include "admin/lookup/try_lock.h"
+#include "base/fault_point.h"
 #include "base/monotonic.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
@@ -183,12 +184,13 @@ constexpr int64 kLongestSettle = 10 * USECS_PER_SEC;
 constexpr int64 kSettleScanLimit = 10000;
 
 // Calls `saved` until it returns true, for the rest of the time until `end`, but at least one second and at most ten:
-// even where progress cannot be saved the events have arrived.
+// even where progress cannot be saved the events have arrived. `saved` is told when that is over.
 template <typename Saved>
 void Settle(int64 end, Saved&& saved) {
   const int64 now = outbox::MonotonicMicros();
   end = std::clamp<int64>(end, now + kShortestSettle, now + kLongestSettle);
-  for (int64 slice_ms = 2; !saved() && outbox::MonotonicMicros() < end; slice_ms = std::min<int64>(slice_ms * 2, 50)) {
+  for (int64 slice_ms = 2; !saved(end) && outbox::MonotonicMicros() < end;
+       slice_ms = std::min<int64>(slice_ms * 2, 50)) {
     Sleep(slice_ms);
   }
 }
@@ -437,7 +439,7 @@ OUTBOX_FUNCTION(outbox_wait_for) {
   };
   bool reached = WaitUntil(end, check_tables, [&] { return StillReached(waiting, barrier, check_tables) && !parked; });
   if (reached) {
-    Settle(end, [&] {
+    Settle(end, [&](int64) {
       check_tables();
       return waiting.empty();
     });
@@ -459,12 +461,13 @@ int64 DueBy(bool delayed) {
 }
 
 // Which lanes have nothing left of what was committed before `asked`, as far as the log tells. Counting may take a
-// while where much waits: so it is done seldom then, and not at all before lanes had time to reach the barrier.
+// while where much waits, and there may be many routes: so it is done seldom then, not at all before lanes had time to
+// reach the barrier, and no longer than until `end`.
 class EmptyLanes {
  public:
   // `delayed`: what is not due counts as left, too.
-  EmptyLanes(const outbox::Snapshot& asked, bool delayed)
-      : asked_(asked), delayed_(delayed), next_(outbox::MonotonicMicros() + kTableCheckMicros) {}
+  EmptyLanes(const outbox::Snapshot& asked, bool delayed, int64 end)
+      : asked_(asked), delayed_(delayed), end_(end), next_(outbox::MonotonicMicros() + kTableCheckMicros) {}
 
   // Takes those out of `waiting` that were found empty, now or before.
   void Remove(std::vector<LaneKey>* waiting, uint64 barrier) {
@@ -487,6 +490,10 @@ class EmptyLanes {
       if (!behind || route[0].spec == nullptr || route[0].restored) {
         continue;  // of a route that cannot work it is unknown what it wants, of one that came by a dump, what it has
       }
+      OUTBOX_FAULT_POINT("wait_until_idle.count");
+      if (outbox::MonotonicMicros() >= end_) {
+        return;  // what is not counted counts as left
+      }
       const std::vector<LaneBacklog> left =
           CountBacklog(route, {.limit = kSettleScanLimit, .only = &asked_, .due_by = DueBy(delayed_), .parked = true});
       for (size_t i = 0; i < route.size(); i++) {
@@ -499,6 +506,7 @@ class EmptyLanes {
 
   const outbox::Snapshot& asked_;
   const bool delayed_;
+  const int64 end_;
   int64 next_;
   std::set<std::pair<int64, int>> empty_;  // route and lane, as of the last count
 };
@@ -522,7 +530,7 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
   outbox::Snapshot asked = ParseSnapshot(RunSql(Access::kLatest, "SELECT pg_current_snapshot()")[0][0].value());
   int64 until = Guard([] { return outbox::pg::ClockNow(); });
   std::vector<LaneKey> waiting;
-  EmptyLanes empty(asked, delayed);
+  EmptyLanes empty(asked, delayed, end);
   bool parked = false;
   auto check_tables = [&] {
     waiting.clear();
@@ -540,8 +548,11 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
     // what it does not want: where so much of that lies behind its position that it is not counted through, a second is
     // enough.
     const int64 enough = outbox::MonotonicMicros() + kShortestSettle;
-    Settle(end, [&] {
+    Settle(end, [&](int64 over) {
       for (const std::vector<LaneRecord>& route : ByRoute(LoadLanes(std::nullopt, Access::kLatest))) {
+        if (outbox::MonotonicMicros() >= over) {
+          return false;
+        }
         for (const LaneBacklog& backlog : CountBacklog(
                  route, {.limit = kSettleScanLimit, .only = &asked, .due_by = DueBy(delayed), .parked = true})) {
           if (backlog.pending > 0 || (backlog.capped && outbox::MonotonicMicros() < enough)) {
