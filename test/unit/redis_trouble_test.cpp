@@ -475,6 +475,18 @@ std::string AnswerWithBadIds(const redisReply& command) {
   if (words[0] == "INFO") {
     return bulk("# All\r\nrun_id:0123456789abcdef\r\nmaster_replid:0123456789abcdef\r\n");
   }
+  if (words[0] == "XINFO" && words[2] == "large") {  // an entry, a field, and very many
+    const std::string large = bulk(std::string(size_t{257} << 20, 'x'));
+    return "*4\r\n" + bulk("first-entry") + "*2\r\n" + bulk("1-1") + "*2\r\n" + bulk("payload") + large +
+           bulk("last-generated-id") + bulk("2-2");
+  }
+  if (words[0] == "XINFO" && words[2] == "many") {
+    std::string many = "*4\r\n" + bulk("last-entry") + "*2\r\n" + bulk("1-1") + "*1000000\r\n";
+    for (int i = 0; i < 1000000; ++i) {
+      many += "$1\r\nx\r\n";
+    }
+    return many + bulk("last-generated-id") + bulk("2-2");
+  }
   if (words[0] == "XINFO") {  // the name of the stream says what is bad about it
     const bool last = words[2].starts_with("last ");
     return "*4\r\n" + bulk("last-generated-id") + bulk(last ? words[2].substr(5) : "2-2") +
@@ -557,6 +569,21 @@ TEST_F(RedisSinkTest, AnIdThatIsNoneTellsNothing) {
   const std::vector<StreamEnd> ends = Ends(asked);
   EXPECT_EQ(ends.size(), 1u);
   EXPECT_EQ(Survived(ends), "2-2");
+  sink_->Close();
+}
+
+// An event may have as many bytes as a server takes, and other clients write what they like.
+TEST_F(RedisSinkTest, WhatIsInAStreamMayBeOfAnySize) {
+  server_.Stop();
+  const OddServer odd(server_.socket(), false);
+  checks_server_ = true;
+  Connect();
+  ASSERT_TRUE(UntilMet()) << sink_->health().error.message;
+  for (const char* stream : {"large", "many"}) {
+    const std::vector<StreamEnd> ends = Ends({{stream, "2-2"}});
+    ASSERT_EQ(ends.size(), 1u) << stream << sink_->health().error.message;
+    EXPECT_EQ(ends[0].kept, "2-2");
+  }
   sink_->Close();
 }
 

@@ -23,13 +23,13 @@ void Pipeline::Await(Awaited awaited) {
   awaited_.push_back(std::move(awaited));
 }
 
-void Pipeline::Send(std::string_view command, Handler handler, size_t longest) {
+void Pipeline::Send(std::string_view command, Handler handler, Reading reading) {
   connection_.out()->Append(command);
-  Expect(std::move(handler), longest);
+  Expect(std::move(handler), reading);
 }
 
-void Pipeline::Expect(Handler handler, size_t longest) {
-  Await({std::move(handler), longest});
+void Pipeline::Expect(Handler handler, Reading reading) {
+  Await({std::move(handler), reading});
 }
 
 void Pipeline::Queued(size_t commands, RefusedHandler refused) {
@@ -100,7 +100,8 @@ Status Pipeline::HandleReplies() {
       }
     }
     ReplyPtr reply;
-    Status parsed = connection_.NextReply(&reply, awaited_.empty() ? kUsualReply : awaited_.front().longest);
+    const bool outline = !awaited_.empty() && awaited_.front().reading == Reading::kOutline;
+    Status parsed = outline ? connection_.SkimReply(&reply, kUsualReply) : connection_.NextReply(&reply, kUsualReply);
     if (!parsed.ok() || reply == nullptr) {
       return parsed;
     }

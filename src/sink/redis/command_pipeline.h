@@ -40,13 +40,17 @@ class Pipeline {
     connection_.AppendWait(wait, !queueing(), waits);
   }
 
-  // Queues a command in Redis' own format. A reply of more than `longest` bytes is an error of Advance().
-  void Send(std::string_view command, Handler handler, size_t longest = kUsualReply);
+  enum class Reading {
+    kWhole,
+    kOutline,  // as Connection's SkimReply()
+  };
+  // Queues a command in Redis' own format. A reply of more than kUsualReply bytes is an error of Advance().
+  void Send(std::string_view command, Handler handler, Reading reading = Reading::kWhole);
   // Commands may also be written into out() directly: first the command, then Expect(). In a transaction, behind MULTI:
   // all of its commands, then Queued() says how many there were; nothing else is sent until one of the next two ends
   // it.
   resp::Buffer* out() { return connection_.out(); }
-  void Expect(Handler handler, size_t longest = kUsualReply);
+  void Expect(Handler handler, Reading reading = Reading::kWhole);
   void Queued(size_t commands, RefusedHandler refused);
   void SendExec(ExecHandler done);
   void SendDiscard(Handler done);
@@ -56,6 +60,8 @@ class Pipeline {
   // Forgets the handlers that wait, too.
   void Drop();
 
+  // How long the reply was of which an outline is being handled.
+  size_t skimmed() const { return connection_.skimmed(); }
   // The server owes an answer.
   bool awaits() const;
   // Since when it has owed one all the time.
@@ -77,7 +83,7 @@ class Pipeline {
   };
   struct Awaited {
     Handler handler;
-    size_t longest = kUsualReply;
+    Reading reading = Reading::kWhole;
     std::unique_ptr<Transaction> transaction = {};
   };
   Status Move();

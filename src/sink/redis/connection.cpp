@@ -19,6 +19,10 @@
 namespace outbox::sink {
 namespace {
 
+struct FreeReader {
+  void operator()(redisReader* reader) const { redisReaderFree(reader); }
+};
+
 Status Trouble(const char* code, std::string message) {
   return Status(ErrorClass::kDestination, code, std::move(message));
 }
@@ -311,15 +315,51 @@ Status Connection::NextReply(ReplyPtr* reply, size_t longest) {
   }
   void* parsed = nullptr;
   if (redisGetReplyFromReader(context_.get(), &parsed) != REDIS_OK) {
-    return Trouble("PROTOCOL", HostAndPort() + " answers something that is not Redis: " + context_->errstr);
+    return NoRedis(context_->errstr);
   }
   reply->reset(static_cast<redisReply*>(parsed));
   if (parsed != nullptr) {
     unparsed_ = context_->reader->len - context_->reader->pos;
   } else if (unparsed_ > longest) {
-    return Trouble("PROTOCOL",
-                   HostAndPort() + " answers with more than " + std::to_string(longest >> 20) + " MB at once");
+    return TooLong(longest);
   }
+  return {};
+}
+
+Status Connection::NoRedis(const char* why) const {
+  return Trouble("PROTOCOL", HostAndPort() + " answers something that is not Redis: " + why);
+}
+
+Status Connection::TooLong(size_t longest) const {
+  return Trouble("PROTOCOL",
+                 HostAndPort() + " answers with more than " + std::to_string(longest >> 20) + " MB at once");
+}
+
+Status Connection::SkimReply(ReplyPtr* reply, size_t longest) {
+  reply->reset();
+  redisReader* reader = context_ == nullptr ? nullptr : context_->reader;
+  if (reader == nullptr) {
+    return {};
+  }
+  reader->pos += skimmer_.Take({reader->buf + reader->pos, reader->len - reader->pos});
+  unparsed_ = reader->len - reader->pos;
+  if (void* nothing = nullptr; unparsed_ == 0) {
+    (void)redisReaderGetReply(reader, &nothing);  // forgets what was taken
+  }
+  if (!skimmer_.whole()) {
+    return skimmer_.held() > longest ? TooLong(longest) : Status();
+  }
+  skimmed_ = skimmer_.size();
+  const std::string kept = std::exchange(skimmer_, {}).kept();
+  const std::unique_ptr<redisReader, FreeReader> outline(redisReaderCreate());
+  void* parsed = nullptr;
+  if (outline == nullptr || redisReaderFeed(outline.get(), kept.data(), kept.size()) != REDIS_OK) {
+    return Trouble("OUT_OF_MEMORY", "out of memory");
+  }
+  if (redisReaderGetReply(outline.get(), &parsed) != REDIS_OK || parsed == nullptr) {
+    return NoRedis(outline->errstr);
+  }
+  reply->reset(static_cast<redisReply*>(parsed));
   return {};
 }
 
@@ -342,6 +382,7 @@ void Connection::Drop() {
   held_ = 0;
   progress_ = false;
   unparsed_ = 0;
+  skimmer_ = {};
 }
 
 // What was written may lie in the socket for long where the way to the server is slow. That it becomes less is

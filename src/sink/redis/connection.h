@@ -15,6 +15,7 @@
 #include "sink/redis/reply.h"
 #include "sink/redis/resolver.h"
 #include "sink/redis/resp.h"
+#include "sink/redis/skimmer.h"
 #include "sink/redis/tls.h"
 #include "sink/sink.h"
 
@@ -57,6 +58,11 @@ class Connection {
   // Reads an array whose elements are no arrays. Returns false if the next reply is another, or is not there
   // yet: NextReply() takes it. Elements are views that hold until the next call of anything here.
   bool NextElements(std::vector<ReplyView>* elements);
+  // The next whole reply, of which only the outline is wanted (skimmer.h); empty when it has not come. Nothing of it
+  // was given to NextReply() before.
+  Status SkimReply(ReplyPtr* reply, size_t longest);
+  // How long it was.
+  size_t skimmed() const { return skimmed_; }
   // The next whole reply; empty when none has come. Returns an error if the server sends something that is not Redis,
   // or more than `longest` bytes.
   Status NextReply(ReplyPtr* reply, size_t longest);
@@ -89,6 +95,8 @@ class Connection {
   bool HungUp() const;
   std::string HostAndPort() const;
   Status Lost(const char* code, const std::string& why) const;
+  Status NoRedis(const char* why) const;
+  Status TooLong(size_t longest) const;
 
   const Address address_;
   const std::shared_ptr<TlsContext> tls_;
@@ -109,6 +117,8 @@ class Connection {
   int held_ = 0;         // bytes that the server's machine had not taken, when TakeProgress() last looked
   int low_water_ = 1;    // the socket's SO_RCVLOWAT
   size_t unparsed_ = 0;  // bytes read since the last whole reply
+  Skimmer skimmer_;
+  size_t skimmed_ = 0;
 };
 
 }  // namespace outbox::sink

@@ -118,6 +118,10 @@ bool IsPassing(const Error& error) {
   return error.error_class == ErrorClass::kDestination && !IsCapped(error);
 }
 
+bool SaysNoSuchKey(const redisReply& reply) {
+  return IsError(reply) && Text(reply).starts_with("ERR no such key");
+}
+
 bool NeedsReconnect(const Error& error) {
   std::span<const ReplyRule> rules = ReplyRules();
   return std::any_of(rules.begin(), rules.end(),

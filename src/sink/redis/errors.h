@@ -42,6 +42,8 @@ inline Error PassingError(const redisReply& reply) {
   Error error = ErrorOf(reply);
   return IsPassing(error) ? error : Error();
 }
+// An error about a key that is not there.
+bool SaysNoSuchKey(const redisReply& reply);
 // Whether it is an error of unknown meaning.
 bool IsCapped(const Error& error);
 

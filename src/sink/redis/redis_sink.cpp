@@ -64,7 +64,8 @@ RedisSink::RedisSink(const SinkConfig& config, std::shared_ptr<TlsContext> tls)
       pipeline_(AddressOf(config.options), tls),
       second_(AddressOf(config.options), std::move(tls), login_, connect_timeout_),
       admission_(config),
-      stream_ends_(&pipeline_, [this](Error error) { Lost(std::move(error)); }),
+      stream_ends_(
+          &pipeline_, [this](Error error) { Lost(std::move(error)); }, [](const std::string&, const redisReply&) {}),
       writer_(&pipeline_, &second_, TextOption(config.options, "maxlen", "")),
       backoff_(kFirstRetry, kLastRetry),
       random_(std::random_device()()) {}
@@ -311,6 +312,7 @@ void RedisSink::NoteSingles() {
 
 void RedisSink::ShowWarning() {
   const Error& warning = writer_.writes_streams() && !no_loss_check_.ok() ? no_loss_check_
+                         : !stream_ends_.unasked().ok()                   ? stream_ends_.unasked()
                          : !no_transactions_.ok()                         ? no_transactions_
                          : !eviction_.ok()                                ? eviction_
                                                                           : ids_ahead_;
@@ -340,7 +342,8 @@ void RedisSink::Enter() {
 
 void RedisSink::Ask(std::vector<AskedStream> streams) {
   if (state_ == State::kAwaitingAdmission) {
-    stream_ends_.Ask(std::move(streams), server_.began);
+    stream_ends_.Ask(std::move(streams), server_);
+    ShowWarning();
   }
 }
 
@@ -415,6 +418,10 @@ void RedisSink::Lost(Error error) {
   }
   pipeline_.Drop();
   writer_.AbortAll(ClosedByPeer(error));
+  if (ClosedByPeer(error) && stream_ends_.HungUp(&error)) {
+    backoff_.Reset();
+    ShowWarning();
+  }
   stream_ends_.Forget();
   admission_.Forget();
   if (writer_.outcomes()->TakeProgress()) {

@@ -1,6 +1,8 @@
 #include "sink/redis/stream_ends.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "sink/places.h"
@@ -13,7 +15,10 @@ namespace {
 
 constexpr std::string_view kNeverUsed = "0-0";  // the last id of a stream that XGROUP CREATE has made
 
-constexpr size_t kLongestEntries = size_t{256} << 20;  // of what is in a stream, whatever client wrote it
+constexpr size_t kMostAtOnce = 8;
+constexpr size_t kMostUnread = size_t{1} << 20;  // of replies, were all as long as the longest
+constexpr unsigned kHangUps = 5;                 // before a stream is left out; each one more leaves out one more
+constexpr unsigned kMostHangUps = 20;            // before all are
 
 // The first id in a reply to XREVRANGE; "": the stream has none, or the command was refused. False: that is no answer.
 bool FirstId(const redisReply& reply, std::string* id) {
@@ -34,28 +39,50 @@ std::string NewestUpTo(const std::string& stream, std::string_view id) {
 
 }  // namespace
 
-void StreamEnds::Ask(std::vector<AskedStream> streams, int64_t began) {
-  began_ = began;
-  state_ = streams.empty() ? State::kAnswered : State::kAsking;
-  unanswered_ = streams.size();
+void StreamEnds::Ask(std::vector<AskedStream> streams, const ServerInfo& server) {
+  if (server.run_id != server_.run_id || server.replication_id != server_.replication_id) {
+    hang_ups_ = 0;
+    left_out_.clear();
+    unasked_ = {};
+  }
+  server_ = server;
+  state_ = State::kAsking;
+  waiting_.assign(std::make_move_iterator(streams.begin()), std::make_move_iterator(streams.end()));
+  asked_.clear();
+  at_once_ = 1;
+  longest_ = 0;
   ends_.clear();
-  for (AskedStream& asked : streams) {
+  AskNext();
+}
+
+void StreamEnds::AskNext() {
+  while (!waiting_.empty() && asked_.size() < at_once_) {
+    AskedStream asked = std::move(waiting_.front());
+    waiting_.pop_front();
+    if (hang_ups_ >= kMostHangUps || left_out_.contains(asked.stream)) {
+      continue;
+    }
+    asked_.push_back(asked.stream);
     auto question = std::make_shared<Question>();
     question->end.stream = std::move(asked.stream);
     question->end.acknowledged = std::move(asked.acknowledged);
     Send(resp::Command({"XINFO", "STREAM", question->end.stream}), question, &StreamEnds::HandleEnd);
   }
+  if (asked_.empty()) {
+    state_ = State::kAnswered;
+  }
 }
 
 void StreamEnds::Send(const std::string& command, const QuestionPtr& question, Step step) {
   const auto handle = [this, question, step](const redisReply& reply) {
+    longest_ = std::max(longest_, pipeline_->skimmed());
     if (Error error = PassingError(reply); !error.ok()) {
       lost_(std::move(error));
     } else {
       (this->*step)(question, reply);
     }
   };
-  pipeline_->Send(command, handle, kLongestEntries);
+  pipeline_->Send(command, handle, Pipeline::Reading::kOutline);
 }
 
 // Where no other client writes, the end of the stream tells all. Where it is younger than what was asked about, another
@@ -79,16 +106,17 @@ void StreamEnds::HandleEnd(const QuestionPtr& question, const redisReply& reply)
   }
   question->removed = added != length;
   if (!IsStreamIdOrNone(end.last) || !IsStreamIdOrNone(question->deleted)) {
-    AnswerNothing();  // whatever answers there is no Redis that can tell
+    AnswerNothing(question);  // whatever answers there is no Redis that can tell
     return;
   }
   if (PlaceBefore(end.acknowledged, end.last)) {
     Send(NewestUpTo(end.stream, end.acknowledged), question, &StreamEnds::HandleUpTo);
     return;
   }
-  const bool gone = IsError(reply) && Text(reply).starts_with("ERR no such key");
+  const bool gone = SaysNoSuchKey(reply);
   if (end.last.empty() && !gone) {
-    AnswerNothing();
+    refused_(end.stream, reply);
+    AnswerNothing(question);
     return;
   }
   end.kept = end.last;
@@ -100,22 +128,22 @@ void StreamEnds::HandleEnd(const QuestionPtr& question, const redisReply& reply)
 void StreamEnds::HandleUpTo(const QuestionPtr& question, const redisReply& reply) {
   StreamEnd& end = question->end;
   if (!FirstId(reply, &question->up_to)) {
-    AnswerNothing();
+    AnswerNothing(question);
     return;
   }
   const int64_t asked = atoll(end.acknowledged.c_str());
-  if (IsError(reply) || began_ == 0 || asked >= began_) {
+  if (IsError(reply) || server_.began == 0 || asked >= server_.began) {
     // A replica in its master's place, say: its process is older than what was acknowledged, so what is younger than
     // that may be another client's, written since. Too early a `kept` resends too much, too late a one loses.
     end.lacking = !IsError(reply) && Lacks(*question);
     end.lost = end.lacking && IsOlder(*question);
     end.kept = question->up_to;
     Answer(question);
-  } else if (atoll(end.last.c_str()) < began_) {
+  } else if (atoll(end.last.c_str()) < server_.began) {
     end.kept = end.last;  // the entry was there: what is younger is
     Answer(question);
   } else {
-    Send(NewestUpTo(end.stream, std::to_string(began_ - 1)), question, &StreamEnds::HandleBefore);
+    Send(NewestUpTo(end.stream, std::to_string(server_.began - 1)), question, &StreamEnds::HandleBefore);
   }
 }
 
@@ -123,7 +151,7 @@ void StreamEnds::HandleBefore(const QuestionPtr& question, const redisReply& rep
   StreamEnd& end = question->end;
   std::string before;
   if (!FirstId(reply, &before)) {
-    AnswerNothing();
+    AnswerNothing(question);
     return;
   }
   end.kept = PlaceBefore(before, question->up_to) ? question->up_to : before;
@@ -148,14 +176,15 @@ bool StreamEnds::IsOlder(const Question& question) {
 }
 
 void StreamEnds::Answer(const QuestionPtr& question) {
-  ends_.push_back(std::move(question->end));
-  AnswerNothing();
+  ends_.push_back(question->end);
+  AnswerNothing(question);
 }
 
-void StreamEnds::AnswerNothing() {
-  if (unanswered_ > 0 && --unanswered_ == 0) {
-    state_ = State::kAnswered;
-  }
+void StreamEnds::AnswerNothing(const QuestionPtr& question) {
+  std::erase(asked_, question->end.stream);
+  const size_t fit = std::clamp<size_t>(kMostUnread / std::max<size_t>(longest_, 1), 1, kMostAtOnce);
+  at_once_ = hang_ups_ > 0 ? 1 : std::min(at_once_ + 1, fit);
+  AskNext();
 }
 
 bool StreamEnds::Take(std::vector<StreamEnd>* ends) {
@@ -169,7 +198,31 @@ bool StreamEnds::Take(std::vector<StreamEnd>* ends) {
 
 void StreamEnds::Forget() {
   state_ = State::kNothingAsked;
-  unanswered_ = 0;
+  waiting_.clear();
+  asked_.clear();
+}
+
+// From the first time on one stream is asked about at once, so it is known at which one.
+bool StreamEnds::HungUp(Error* error) {
+  if (asked_.empty()) {
+    return false;
+  }
+  const std::string& stream = asked_.front();
+  const std::string when = "when it was asked what it has of stream \"" + stream + "\" (XINFO STREAM)";
+  error->message += "; that was " + when +
+                    ", which is answered with the first and the last entry of it: client-output-buffer-limit normal, "
+                    "or what a proxy lets through";
+  if (++hang_ups_ < kHangUps) {
+    return false;
+  }
+  left_out_.insert(stream);
+  if (unasked_.ok()) {
+    unasked_ = {ErrorClass::kConfig, "NO_LOSS_CHECK",
+                "the Redis server closed the connection " + std::to_string(hang_ups_) + " times " + when +
+                    ": whether this run of it lacks events that were acknowledged is not known of streams with such "
+                    "entries, and they are not sent again; raise client-output-buffer-limit normal"};
+  }
+  return true;
 }
 
 }  // namespace outbox::sink
