@@ -82,6 +82,15 @@ is($redis->command('EXISTS', 'app.x'), 0, 'and nothing was');
 is(look("'locked', 'other', $patient"), 'rights|f|topic|NOPERM', 'but not another stream');
 $redis->command('ACL', 'SETUSER', 'app', '-xadd');
 is(look("'locked', 'app.x', $patient"), 'rights|f|config|NOPERM', 'nor without the command');
+# What lost writes are noticed by is not needed to deliver.
+sub warned { return sql("SELECT hint FROM outbox.test_server('locked', 'app.x', $patient) WHERE \"check\" = 'server' AND ok") }
+$redis->command('ACL', 'SETUSER', 'app', '+@all');
+is(warned(), '', 'a user with all rights');
+$redis->command('ACL', 'SETUSER', 'app', '-xinfo');
+like(warned(), qr/^Warning: .*would not be noticed \(NO_LOSS_CHECK\): .*xinfo/, 'without XINFO');
+$redis->command('ACL', 'SETUSER', 'app', '+xinfo', '-info');
+like(warned(), qr/^Warning: .*would not be noticed \(NO_LOSS_CHECK\): .*info/, 'without INFO');
+$redis->command('ACL', 'SETUSER', 'app', '+info');
 # The hint is followed as it stands.
 $redis->command('ACL', 'SETUSER', 'app', 'resetkeys', '-@all');
 my $hint = sql("SELECT hint FROM outbox.test_server('locked', 'app.x', $patient) WHERE NOT ok");

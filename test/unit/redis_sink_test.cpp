@@ -253,6 +253,43 @@ TEST_F(RedisSinkTest, RightsThatAreTakenAreMissedAtOnceAndUsedAgain) {
   ASSERT_TRUE(driver_->Until([&] { return !sink_->identity()->server_run.empty(); })) << "it checks again";
 }
 
+// A user may be let write to a stream and not read it: then nothing tells what is lost there.
+TEST_F(RedisSinkTest, AStreamThatMayOnlyBeWrittenToIsUnchecked) {
+  checks_server_ = true;
+  ASSERT_TRUE(server_.Start());
+  if (server_.Command({"ACL", "SETUSER", "writer", "on", ">pw", "+@all", "%W~s", "~t", "&*"})->type ==
+      REDIS_REPLY_ERROR) {
+    GTEST_SKIP() << "Redis before 7";
+  }
+  const auto unchecked = [&] { return sink_->health().warning.code == "NO_LOSS_CHECK"; };
+  Connect({{"username", "writer"}, {"password", "pw"}});
+  ASSERT_TRUE(UntilMet());
+  EXPECT_TRUE(Ends({{"t", "1-1"}}).size() == 1);
+  sink_->Admit(sink_->identity()->server_run, false);
+  driver_->Submit(1, 0, {To("t", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_FALSE(driver_->Until(unchecked, 1)) << "what it may read is no trouble";
+  // The first stream of a life that may not be read, in the answers to what is asked,
+  Connect({{"username", "writer"}, {"password", "pw"}});
+  ASSERT_TRUE(UntilMet());
+  EXPECT_TRUE(Ends({{"s", "1-1"}}).empty());
+  sink_->Admit(sink_->identity()->server_run, false);
+  driver_->Submit(1, 0, {To("t", "k", "2")});
+  EXPECT_TRUE(driver_->Until(unchecked, 5));
+  // or as soon as it is written to.
+  Connect({{"username", "writer"}, {"password", "pw"}});
+  ASSERT_TRUE(UntilMet());
+  sink_->Admit(sink_->identity()->server_run, false);
+  driver_->Submit(1, 0, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->Until(unchecked, 5));
+  const std::string message = sink_->health().warning.message;
+  EXPECT_NE(message.find("may not read stream \"s\""), std::string::npos) << message;
+  EXPECT_NE(message.find("ACL SETUSER ... %R~s"), std::string::npos) << message;
+  EXPECT_FALSE(driver_->Until([&] { return !unchecked(); }, 11)) << "it is so still";
+  server_.Command({"ACL", "SETUSER", "writer", "%R~s"});
+  EXPECT_TRUE(driver_->Until([&] { return sink_->health().warning.ok(); }, 30)) << "as is said there";
+}
+
 TEST_F(RedisSinkTest, AnotherLifeOfTheServerIsMetFirst) {
   checks_server_ = true;
   BEGIN_OR_SKIP({}, {"--appendonly", "yes", "--appendfsync", "always"});

@@ -465,6 +465,10 @@ TEST_F(RedisSinkTest, AnUnknownReplyIsTheStreamsTroubleAfterAWhile) {
   EXPECT_EQ(refused("another"), D);
 }
 
+// What an OddServer does not know, and in which words it says so.
+std::string unknown_command;
+std::string unknown_answer;
+
 // A server that speaks the protocol and answers questions about the end of a stream with ids that are none.
 std::string AnswerWithBadIds(const redisReply& command) {
   std::vector<std::string> words;
@@ -472,6 +476,9 @@ std::string AnswerWithBadIds(const redisReply& command) {
     words.emplace_back(command.element[i]->str, command.element[i]->len);
   }
   const auto bulk = [](const std::string& text) { return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n"; };
+  if (words[0] == unknown_command) {
+    return unknown_answer;
+  }
   if (words[0] == "INFO") {
     return bulk("# All\r\nrun_id:0123456789abcdef\r\nmaster_replid:0123456789abcdef\r\n");
   }
@@ -585,6 +592,28 @@ TEST_F(RedisSinkTest, WhatIsInAStreamMayBeOfAnySize) {
     EXPECT_EQ(ends[0].kept, "2-2");
   }
   sink_->Close();
+}
+
+// Proxies have words of their own for what they do not pass on.
+TEST_F(RedisSinkTest, HoweverItIsRefusedThatNothingIsCheckedIsTold) {
+  server_.Stop();
+  checks_server_ = true;
+  struct Case {
+    const char* command;
+    const char* answer;
+  };
+  for (const Case& one : {Case{"XINFO", "-ERR unsupported command\r\n"}, Case{"INFO", "-ERR unsupported command\r\n"},
+                          Case{"INFO", "-FORBIDDEN for normal user\r\n"}, Case{"INFO", "$9\r\n# Server\n\r\n"}}) {
+    unknown_command = one.command;
+    unknown_answer = one.answer;
+    const OddServer odd(server_.socket(), false);
+    Connect();
+    driver_->Submit(1, 0, {To("s", "k", "1")});
+    EXPECT_TRUE(driver_->Until([&] { return sink_->health().warning.code == "NO_LOSS_CHECK"; })) << one.answer;
+    EXPECT_NE(sink_->health().warning.message.find(one.command), std::string::npos) << sink_->health().warning.message;
+    sink_->Close();
+  }
+  unknown_command.clear();
 }
 
 // A proxy with nothing behind it, say: to try it again and again at once helps nobody.

@@ -122,6 +122,18 @@ bool SaysNoSuchKey(const redisReply& reply) {
   return IsError(reply) && Text(reply).starts_with("ERR no such key");
 }
 
+bool RefusesKey(const redisReply& reply) {
+  const Error error = ErrorOf(reply);
+  return error.error_class == ErrorClass::kTopic && error.code == "NOPERM";
+}
+
+bool RefusesCommand(const redisReply& reply) {
+  const Error error = ErrorOf(reply);
+  const bool named =
+      error.error_class == ErrorClass::kConfig && (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND");
+  return named || (IsCapped(error) && !SaysNoSuchKey(reply));
+}
+
 bool NeedsReconnect(const Error& error) {
   std::span<const ReplyRule> rules = ReplyRules();
   return std::any_of(rules.begin(), rules.end(),

@@ -44,6 +44,10 @@ inline Error PassingError(const redisReply& reply) {
 }
 // An error about a key that is not there.
 bool SaysNoSuchKey(const redisReply& reply);
+// Whether a command is refused, whatever it is about: by its name, to this user, or in words that nobody knows.
+bool RefusesCommand(const redisReply& reply);
+// Whether it is a key that this user may not use so.
+bool RefusesKey(const redisReply& reply);
 // Whether it is an error of unknown meaning.
 bool IsCapped(const Error& error);
 

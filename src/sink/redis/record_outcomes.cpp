@@ -28,9 +28,12 @@ void Outcomes::Delivered(const Target& target, std::span<const Entry> entries, s
   if (!entries.empty() && !puzzles_.empty()) {
     puzzles_.erase({target.form, target.name});
   }
-  if (StreamId id; ParseStreamId(last, &id) && newest_.id < id) {
-    newest_.id = id;
-    newest_.stream.assign(target.name);
+  if (StreamId id; ParseStreamId(last, &id)) {
+    stream_.assign(target.name);
+    if (newest_.id < id) {
+      newest_.id = id;
+      newest_.stream = stream_;
+    }
   }
   for (size_t i = 0; i < entries.size();) {
     const Entry& begin = entries[i];

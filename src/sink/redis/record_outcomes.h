@@ -43,6 +43,8 @@ class Outcomes {
     std::string stream;
   };
   Newest TakeNewest() { return std::exchange(newest_, {}); }
+  // The stream that was written to last; "": none was.
+  const std::string& stream() const { return stream_; }
   void TakePlaces(std::vector<Place>* places) { places_.Take(places); }
   // Whether anything was delivered since the last call.
   bool TakeProgress() { return std::exchange(delivered_, 0) != 0; }
@@ -53,6 +55,7 @@ class Outcomes {
   std::vector<Result> results_;
   Places places_;
   Newest newest_;
+  std::string stream_;
   std::map<std::pair<RecordForm, std::string>, unsigned> puzzles_;  // unknown replies in a row
   uint64_t delivered_ = 0;                                          // records, since TakeProgress()
 };

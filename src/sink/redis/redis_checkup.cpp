@@ -238,16 +238,40 @@ class RedisCheckup {
     Send(
         "server", resp::Command({"INFO", "persistence"}),
         [this](const redisReply& reply) { Note("server", ReadPersistenceInfo(reply)); }, false);
+    if (request_.form == RecordForm::kStream) {
+      AskWhatLossesNeed();
+    }
     pipeline_.Send(resp::Command({"INFO", "memory"}), [this](const redisReply& reply) {
       if (over_) {
         return;
       }
-      const Error warning = IsError(reply) ? Error() : ReadMemoryInfo(reply);
+      if (const Error warning = IsError(reply) ? Error() : ReadMemoryInfo(reply); !warning.ok()) {
+        warnings_ += "Warning: " + warning.message + ".";
+      }
       Ok("server",
          (version_.empty() ? "a Redis server that does not tell its version" : "Redis " + version_ + ", a primary") +
              "; " + RedisSink::Library(),
-         warning.message.empty() ? "" : "Warning: " + warning.message + ".");
+         warnings_);
     });
+  }
+
+  // Without that events are delivered all the same.
+  void AskWhatLossesNeed() {
+    const auto note = [this](const redisReply& reply, bool refused) {
+      if (refused && warnings_.empty()) {
+        warnings_ =
+            "Warning: if the server loses events that it has acknowledged, that would not be noticed "
+            "(NO_LOSS_CHECK): " +
+            ErrorOf(reply).message + ". ";
+      }
+    };
+    const auto note_command = [note](const redisReply& reply) { note(reply, RefusesCommand(reply)); };
+    pipeline_.Send(resp::Command({"INFO", "server"}), note_command);
+    pipeline_.Send(resp::Command({"XINFO", "STREAM", "outbox"}), note_command);
+    if (!request_.topic.empty()) {
+      pipeline_.Send(resp::Command({"XREVRANGE", request_.topic, "0-0", "0-0", "COUNT", "1"}),
+                     [note](const redisReply& reply) { note(reply, RefusesKey(reply)); });
+    }
   }
 
   void AskTopic() {
@@ -319,6 +343,7 @@ class RedisCheckup {
   Pipeline pipeline_;
   const int64_t by_;
   std::string version_;
+  std::string warnings_;
   std::vector<CheckupRow> rows_;
   bool over_ = false;  // something is wrong
 };

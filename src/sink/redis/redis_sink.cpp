@@ -24,17 +24,13 @@ constexpr int64_t kIdentifyAgain = 3 * kSecond;
 constexpr int64_t kTransactionsAgain = 10 * kSecond;  // where they are refused: whether they still are
 constexpr int64_t kRightsAgain = 10 * kSecond;        // where the check for lost writes is refused: the same
 constexpr int64_t kCheckMemoryEvery = 30 * kSecond;   // at how the server's memory is set up, and its clock
-constexpr int64_t kAhead = 5 * kSecond;               // ids, of the clock of the server that gives them
+constexpr const char* kAskTheServer =
+    "ask the server itself, or through a proxy that passes INFO, XINFO and XREVRANGE on";
+constexpr int64_t kAhead = 5 * kSecond;  // ids, of the clock of the server that gives them
 
 Address AddressOf(const Options& options) {
   return {TextOption(options, "host", "localhost"), TextOption(options, "port", "6379"),
           TextOption(options, "unix_socket", "")};
-}
-
-// The user may not call that, or there is no such command.
-bool IsRefusal(const redisReply& reply) {
-  const Error error = ErrorOf(reply);
-  return error.error_class == ErrorClass::kConfig && (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND");
 }
 
 bool ClosedByPeer(const Error& error) {
@@ -65,7 +61,8 @@ RedisSink::RedisSink(const SinkConfig& config, std::shared_ptr<TlsContext> tls)
       second_(AddressOf(config.options), std::move(tls), login_, connect_timeout_),
       admission_(config),
       stream_ends_(
-          &pipeline_, [this](Error error) { Lost(std::move(error)); }, [](const std::string&, const redisReply&) {}),
+          &pipeline_, [this](Error error) { Lost(std::move(error)); },
+          [this](const std::string& stream, const redisReply& reply) { NoteStreamRefused(stream, reply); }),
       writer_(&pipeline_, &second_, TextOption(config.options, "maxlen", "")),
       backoff_(kFirstRetry, kLastRetry),
       random_(std::random_device()()) {}
@@ -211,6 +208,9 @@ void RedisSink::AskForInfo() {
   pipeline_.Send(resp::Command({"INFO", "server"}), [this](const redisReply& reply) {
     NoteRefused("INFO", reply);
     Lost(ReadServerInfo(reply, &server_));
+    if (server_.run_id.empty() && PassingError(reply).ok()) {
+      NoteUnchecked("the Redis server does not tell its run_id in INFO", kAskTheServer);
+    }
   });
   pipeline_.Send(resp::Command({"INFO", "replication"}),
                  [this](const redisReply& reply) { Lost(ReadReplicationInfo(reply, &server_)); });
@@ -219,7 +219,7 @@ void RedisSink::AskForInfo() {
   AskForStream([this](const redisReply& reply) { Lost(PassingError(reply)); });
 }
 
-// Of whatever stream: only a refusal tells something.
+// Of whatever stream: only a refusal of the command tells something.
 void RedisSink::AskForStream(const Pipeline::Handler& then) {
   if (admission_.checks_server()) {
     pipeline_.Send(resp::Command({"XINFO", "STREAM", "outbox"}), [this, then](const redisReply& reply) {
@@ -250,38 +250,90 @@ void RedisSink::CheckIds(const redisReply& reply) {
 
 void RedisSink::CheckMemory() {
   check_memory_at_ = MonotonicMicros() + (no_loss_check_.ok() ? kCheckMemoryEvery : kRightsAgain);
+  if (!reading_refused_ && !writer_.outcomes()->stream().empty()) {
+    read_ = writer_.outcomes()->stream();
+  }
   pipeline_.Send(resp::Command({"INFO", "memory"}), [this](const redisReply& reply) {
     NoteRefused("INFO", reply);
     if (PassingError(reply).ok()) {
       eviction_ = ReadMemoryInfo(reply);
       ShowWarning();
     }
-    info_refused_ = IsRefusal(reply);
+    info_refused_ = RefusesCommand(reply);
   });
-  if (admission_.checks_server()) {
-    pipeline_.Send(resp::Command({"INFO", "server"}), [this](const redisReply& reply) { CheckIds(reply); });
+  if (!admission_.checks_server()) {
+    return;
   }
+  pipeline_.Send(resp::Command({"INFO", "server"}), [this](const redisReply& reply) {
+    info_refused_ |= InfoField(reply, "\nrun_id:").empty();
+    CheckIds(reply);
+  });
+  TryReading();
   if (no_loss_check_.ok()) {
     return;
   }
   AskForStream([this](const redisReply& reply) {
-    if (state_ == State::kReady && !info_refused_ && !IsRefusal(reply)) {
+    if (state_ == State::kReady && !info_refused_ && !reading_refused_ && !RefusesCommand(reply)) {
       state_ = State::kLeaving;  // the rights were given back: another connection checks
     }
   });
 }
 
-// Notes that a command was refused which the check for lost writes needs: the check is off then, and nothing else would
-// tell.
-void RedisSink::NoteRefused(const char* command, const redisReply& reply) {
-  if (no_loss_check_.ok() && admission_.checks_server() && IsRefusal(reply)) {
+// Whether what is written may be read. From no entry to none: however large those of the stream are, the answer is not.
+void RedisSink::TryReading() {
+  reading_refused_ = false;
+  if (!read_.empty()) {
+    pipeline_.Send(resp::Command({"XREVRANGE", read_, "0-0", "0-0", "COUNT", "1"}), [this](const redisReply& reply) {
+      reading_refused_ = RefusesKey(reply);
+      if (reading_refused_) {
+        NoteStreamRefused(read_, reply);
+      }
+    });
+  }
+}
+
+// Before there was a stream none could be tried.
+bool RedisSink::ReadsFirst() const {
+  return state_ == State::kReady && admission_.checks_server() && read_.empty() && !writer_.outcomes().stream().empty();
+}
+
+// Notes that the check for lost writes is off: nothing else would tell.
+void RedisSink::NoteUnchecked(const std::string& why, const std::string& advice) {
+  if (no_loss_check_.ok() && admission_.checks_server()) {
     check_memory_at_ = MonotonicMicros() + kRightsAgain;
     no_loss_check_ = {ErrorClass::kConfig, "NO_LOSS_CHECK",
-                      "the Redis user may not call " + std::string(command) +
+                      why +
                           ": if the server loses events that it has acknowledged (a restart, a failover), that is "
-                          "not noticed, and they are not sent again; ACL SETUSER ... +info +xinfo +xrevrange"};
+                          "not noticed, and they are not sent again; " +
+                          advice};
     ShowWarning();
   }
+}
+
+void RedisSink::NoteRefused(const char* command, const redisReply& reply) {
+  if (!RefusesCommand(reply)) {
+    return;
+  }
+  const Error error = ErrorOf(reply);
+  if (IsCapped(error)) {
+    NoteUnchecked(std::string(command) + " is refused (" + error.message + ")", kAskTheServer);
+  } else {
+    NoteUnchecked("the Redis user may not call " + std::string(command), "ACL SETUSER ... +info +xinfo +xrevrange");
+  }
+}
+
+void RedisSink::NoteStreamRefused(const std::string& stream, const redisReply& reply) {
+  const Error error = ErrorOf(reply);
+  if (RefusesKey(reply)) {
+    read_ = stream;  // what is asked again, until it is answered
+    reading_refused_ = true;
+    NoteUnchecked("the Redis user may not read stream \"" + stream + "\"", "ACL SETUSER ... %R~" + stream);
+    return;
+  }
+  NoteRefused("XINFO", reply);
+  NoteUnchecked(
+      "XINFO does not tell where stream \"" + stream + "\" ends" + (error.ok() ? "" : " (" + error.message + ")"),
+      kAskTheServer);
 }
 
 // Events still arrive, in order, but several times slower, and nothing else would tell. The right may be given back,
@@ -400,6 +452,9 @@ void RedisSink::CheckDeadlines() {
     AskWhileIdle();
   } else if (now >= check_memory_at_ && writer_.TryIdle()) {
     CheckMemory();
+  } else if (ReadsFirst() && writer_.TryIdle()) {
+    read_ = writer_.outcomes()->stream();
+    TryReading();
   }
 }
 
@@ -453,7 +508,7 @@ void RedisSink::AppendWaits(std::vector<WaitSpec>* waits) {
     case State::kLeaving:
       wait.deadline = pipeline_.awaits() ? std::min(pipeline_.quiet_since() + timeout_, pipeline_.CountPauseBy())
                                          : pipeline_.quiet_since() + kIdlePing;
-      wait.deadline = writer_.may_idle() ? std::min(wait.deadline, check_memory_at_) : wait.deadline;
+      wait.deadline = writer_.may_idle() ? std::min(wait.deadline, ReadsFirst() ? 0 : check_memory_at_) : wait.deadline;
       break;
   }
   if (!writer_.outcomes()->empty()) {

@@ -6,8 +6,9 @@
 // not lost what it lacks, and the next one to answer may be the right one.
 //
 // A server that may throw streams away when its memory is full (maxmemory-policy allkeys-...) is Health::warning
-// EVICTION; one whose user may not ask what the check for lost writes asks is NO_LOSS_CHECK, once there are streams;
-// one that refuses transactions is NO_TRANSACTIONS. Every ten seconds it is asked again, the latter by a connection.
+// EVICTION; one that does not answer, or not this user, what the check for lost writes asks is NO_LOSS_CHECK, once
+// there are streams; one that refuses transactions is NO_TRANSACTIONS. Every ten seconds it is asked again, the latter
+// by a connection.
 //
 // Health goes down when the connection is lost with something on its way, or cannot be made, and up when the server has
 // let us in. While it is down records wait for the next attempt, and are aborted when that fails. A connection that is
@@ -79,7 +80,11 @@ class RedisSink : public Sink {
   void CheckMemory();
   void AskForStream(const Pipeline::Handler& then);
   void CheckIds(const redisReply& reply);
+  void TryReading();
+  bool ReadsFirst() const;
+  void NoteUnchecked(const std::string& why, const std::string& advice);
   void NoteRefused(const char* command, const redisReply& reply);
+  void NoteStreamRefused(const std::string& stream, const redisReply& reply);
   void NoteSingles();
   void ShowWarning();
   void ShowSending(bool outcomes);
@@ -99,6 +104,8 @@ class RedisSink : public Sink {
   Error ids_ahead_;
   Error no_loss_check_;
   bool info_refused_ = false;  // when it was last asked how the memory is set up
+  std::string read_;           // the stream that TryReading() is about
+  bool reading_refused_ = false;
   Error no_transactions_;
   int64_t transactions_again_at_ = 0;  // while that is set
   Pipeline pipeline_;

@@ -106,7 +106,8 @@ void StreamEnds::HandleEnd(const QuestionPtr& question, const redisReply& reply)
   }
   question->removed = added != length;
   if (!IsStreamIdOrNone(end.last) || !IsStreamIdOrNone(question->deleted)) {
-    AnswerNothing(question);  // whatever answers there is no Redis that can tell
+    refused_(end.stream, reply);  // whatever answers there is no Redis that can tell
+    AnswerNothing(question);
     return;
   }
   if (PlaceBefore(end.acknowledged, end.last)) {

@@ -75,6 +75,7 @@ class Writer {
   void Clear();
 
   Outcomes* outcomes() { return &outcomes_; }
+  const Outcomes& outcomes() const { return outcomes_; }
   // The server refuses transactions, as far as this connection knows.
   bool sends_singles() const { return mode_ == Mode::kSingles; }
   // A connection to this run of the server can be used. See Suspects.
