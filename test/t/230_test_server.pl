@@ -90,7 +90,11 @@ $redis->command('ACL', 'SETUSER', 'app', '-xinfo');
 like(warned(), qr/^Warning: .*would not be noticed \(NO_LOSS_CHECK\): .*xinfo/, 'without XINFO');
 $redis->command('ACL', 'SETUSER', 'app', '+xinfo', '-info');
 like(warned(), qr/^Warning: .*would not be noticed \(NO_LOSS_CHECK\): .*info/, 'without INFO');
-$redis->command('ACL', 'SETUSER', 'app', '+info');
+$redis->command('ACL', 'SETUSER', 'app', '+info', '-exec', '-discard');
+is(look("'locked', 'app.x', $patient"), 'rights|t||', 'where a transaction cannot be ended it may be written to');
+like(sql("SELECT string_agg(detail, ' ') FROM outbox.test_server('locked', 'app.x', $patient)"), qr/it may be written to, but MULTI or EXEC is refused/, 'one by one');
+is($redis->command('EXISTS', 'app.x'), 0, 'and nothing was, here either');
+$redis->command('ACL', 'SETUSER', 'app', '+@all');
 # The hint is followed as it stands.
 $redis->command('ACL', 'SETUSER', 'app', 'resetkeys', '-@all');
 my $hint = sql("SELECT hint FROM outbox.test_server('locked', 'app.x', $patient) WHERE NOT ok");

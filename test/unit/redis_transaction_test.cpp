@@ -205,6 +205,29 @@ TEST_F(RedisTransactionTest, RefusedOnesAreToldAndTriedAgain) {
   EXPECT_EQ(driver_->Count(Outcome::kDelivered), 300u);
 }
 
+// A transaction that may be begun and not be ended, with none of the commands that end one.
+TEST_F(RedisTransactionTest, WhatNothingEndsIsNotBegun) {
+  checks_server_ = true;
+  BEGIN_OR_SKIP({}, {"--rename-command", "EXEC", "", "--rename-command", "DISCARD", ""});
+  ASSERT_TRUE(UntilMet());
+  EXPECT_EQ(Ends({{"s", "1-1"}}).size(), 1u) << "it can be asked";
+  sink_->Admit(sink_->identity()->server_run, false);
+  driver_->Submit(1, 0, Records("s", 100));
+  ASSERT_TRUE(driver_->UntilResolved()) << sink_->health().error.message;
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 100u);
+  EXPECT_EQ(Payloads("s"), Numbers(100));
+  EXPECT_TRUE(driver_->Until([&] { return sink_->health().warning.code == "NO_TRANSACTIONS"; }));
+  // Whether it is so still.
+  const uint64_t changes = sink_->health().changes;
+  const int64_t connections = Connections();
+  ASSERT_TRUE(driver_->Until([&] { return Connections() >= connections + 2; }, 30));
+  driver_->Submit(1, 0, Records("s", 100));
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 200u);
+  EXPECT_EQ(sink_->health().changes, changes);
+  EXPECT_TRUE(sink_->identity()->server_run.empty());
+}
+
 // Streams of another type, and such that may not be written to, among those of one transaction: only these fail.
 TEST_F(RedisTransactionTest, AFewBadStreamsOfManyHoldUpNone) {
   BEGIN_OR_SKIP();

@@ -309,10 +309,26 @@ class RedisCheckup {
       } else if (!error.ok()) {
         Note("rights", error);
       } else {
-        Send("rights", WriteTo(request_.form, request_.topic),
-             [this](const redisReply&) { Ok("rights", "it may be written to"); });
-        pipeline_.Send(resp::Command({"DISCARD"}), [](const redisReply&) {});
+        TryToEndIt();
       }
+    });
+  }
+
+  // A transaction of nothing, first: one that cannot be ended is of no use.
+  void TryToEndIt() {
+    pipeline_.Send(resp::Command({"EXEC"}), [this](const redisReply& ended) {
+      if (over_) {
+        return;
+      }
+      if (IsError(ended)) {
+        pipeline_.Send(resp::Command({"DISCARD"}), [](const redisReply&) {});
+        AskWithoutTransaction();
+        return;
+      }
+      pipeline_.Send(resp::Command({"MULTI"}), [](const redisReply&) {});
+      Send("rights", WriteTo(request_.form, request_.topic),
+           [this](const redisReply&) { Ok("rights", "it may be written to"); });
+      pipeline_.Send(resp::Command({"DISCARD"}), [](const redisReply&) {});
     });
   }
 
@@ -321,7 +337,7 @@ class RedisCheckup {
   void AskWithoutTransaction() {
     constexpr const char* kFaster = "ACL SETUSER ... +multi +exec +discard makes it several times faster.";
     if (request_.form != RecordForm::kStream) {
-      Ok("rights", "cannot be tried without writing: MULTI is refused, of each key one event is sent at a time",
+      Ok("rights", "cannot be tried without writing: MULTI or EXEC is refused, of each key one event is sent at a time",
          kFaster);
       return;
     }
@@ -331,7 +347,8 @@ class RedisCheckup {
         return;
       }
       if (error.ok() || Text(reply).find("stream ID") != std::string_view::npos) {
-        Ok("rights", "it may be written to, but MULTI is refused: of each key one event is sent at a time", kFaster);
+        Ok("rights", "it may be written to, but MULTI or EXEC is refused: of each key one event is sent at a time",
+           kFaster);
       } else {
         Note("rights", error);
       }

@@ -145,7 +145,7 @@ void RedisSink::Pump() {
   if (state_ == State::kWaiting) {
     return;  // a handler has ended the connection
   }
-  if (ClosedAtRest(advanced)) {
+  if (ClosedAtRest(advanced) || (advanced.ok() && writer_.stuck())) {
     Reconnect();
   } else {
     Lost(advanced.ok() ? writer_.TakeReconnect() : advanced.error());
@@ -177,15 +177,21 @@ void RedisSink::Greet() {
   state_ = State::kGreeting;
   Introduce();
   AskForInfo();
-  writer_.Probe([this](Error error) { Lost(std::move(error)); });
   CheckMemory();
+  writer_.Probe([this](Error error) { Lost(std::move(error)); });
+  AskWhetherLetIn();
+}
+
+void RedisSink::AskWhetherLetIn() {
   pipeline_.Send(resp::Command({"PING"}), [this](const redisReply& reply) {
     Error error = ErrorOf(reply);
     if (!error.ok() && error.code != "NOPERM") {
       Lost(std::move(error));
-      return;
+    } else if (Text(reply) == "QUEUED") {
+      AskWhetherLetIn();  // EXEC did not end the transaction; DISCARD goes before this
+    } else {
+      Meet();
     }
-    Meet();
   });
 }
 

@@ -67,6 +67,7 @@ class RedisSink : public Sink {
 
   void Connect();
   void Greet();
+  void AskWhetherLetIn();
   void Introduce();
   void AskForInfo();
   void Meet();

@@ -117,15 +117,18 @@ void Writer::Submit(Batch batch) {
 // --- transactions ---
 
 void Writer::Probe(const std::function<void(Error)>& lost) {
-  mode_ = Mode::kTransactions;
-  for (const char* command : {"MULTI", "EXEC"}) {
-    first_.pipeline->Send(resp::Command({command}), [this, lost](const redisReply& reply) {
+  mode_ = without_multi_ ? Mode::kSingles : Mode::kTransactions;
+  if (std::exchange(without_multi_, false)) {
+    return;
+  }
+  for (const bool ends : {false, true}) {
+    first_.pipeline->Send(resp::Command({ends ? "EXEC" : "MULTI"}), [this, lost, ends](const redisReply& reply) {
       if (!IsError(reply) || mode_ == Mode::kSingles) {
         return;
       }
       Error error = WhyDiscarded(reply);
       if (ForbidsTransactions(error)) {
-        UseSingles();
+        UseSingles(/*in_transaction=*/ends);
       } else {
         lost(std::move(error));
       }
@@ -133,12 +136,19 @@ void Writer::Probe(const std::function<void(Error)>& lost) {
   }
 }
 
-// Redis 6.0 stays in the transaction when EXEC is forbidden.
-void Writer::UseSingles() {
+// Redis 6.0 stays in the transaction when EXEC is forbidden, and so does any that knows no EXEC. Where DISCARD is
+// refused, too, there may be no way out of it on this connection.
+void Writer::UseSingles(bool in_transaction) {
   LeaveSecond();
   mode_ = Mode::kSingles;
   first_.multi = Multi::kClosed;
-  first_.pipeline->Send(resp::Command({"DISCARD"}), [](const redisReply&) {});
+  if (in_transaction) {
+    discarding_ = true;
+    first_.pipeline->Send(resp::Command({"DISCARD"}), [this](const redisReply& reply) {
+      discarding_ = false;
+      stuck_ = without_multi_ = ForbidsTransactions(ErrorOf(reply));
+    });
+  }
 }
 
 void Writer::Dispatch() {
@@ -183,7 +193,7 @@ void Writer::HandleMulti(Channel* channel, const redisReply& reply) {
   } else if (running_ != nullptr) {
     first_.multi = Multi::kClosed;  // asked again, until what the second one executes has its answer
   } else if (ForbidsTransactions(error)) {
-    UseSingles();
+    UseSingles(/*in_transaction=*/false);
   } else {
     reconnect_ = std::move(error);
   }
@@ -191,7 +201,7 @@ void Writer::HandleMulti(Channel* channel, const redisReply& reply) {
 
 bool Writer::TryIdle() {
   if (mode_ == Mode::kSingles || first_.multi == Multi::kClosed) {
-    return true;
+    return !discarding_;
   }
   if (first_.multi != Multi::kOpen) {
     return false;
@@ -473,7 +483,7 @@ void Writer::HandleDiscarded(Parts parts, Error error) {
     mode_ = Mode::kTransactionPerTarget;
     put_back = true;
   } else if (!refused && ForbidsTransactions(error)) {
-    UseSingles();
+    UseSingles(/*in_transaction=*/true);
     put_back = true;
   }
   for (Part& part : parts) {
@@ -492,7 +502,7 @@ void Writer::HandleDiscarded(Parts parts, Error error) {
 // --- one command for each record ---
 
 void Writer::DispatchSingles() {
-  if ((first_.parts.empty() && Asks()) || alone_ || trying_) {
+  if (discarding_ || stuck_ || (first_.parts.empty() && Asks()) || alone_ || trying_) {
     return;
   }
   while (!alone_ && !trying_ && first_.parts.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
@@ -669,6 +679,8 @@ void Writer::ForgetConnection() {
   untold_ = false;
   alone_ = false;
   trying_ = false;
+  discarding_ = false;
+  stuck_ = false;
   reconnect_ = {};
 }
 

@@ -59,7 +59,7 @@ class Writer {
   void Dispatch();
   // True: a command that is sent now, on the first connection, is executed at once. False: a transaction is on its way.
   bool TryIdle();
-  bool may_idle() const { return first_.multi == Multi::kClosed || first_.multi == Multi::kOpen; }
+  bool may_idle() const { return !discarding_ && (first_.multi == Multi::kClosed || first_.multi == Multi::kOpen); }
   // Nothing that was sent has no answer yet.
   bool nothing_out() const { return first_.parts.empty() && second_.parts.empty(); }
   // Which connection owes what became of records.
@@ -80,6 +80,9 @@ class Writer {
   bool sends_singles() const { return mode_ == Mode::kSingles; }
   // A connection to this run of the server can be used. See Suspects.
   void Meet(const std::string& server_run) { suspects_.Met(server_run); }
+  // The connection is in a transaction, for all that is known, that cannot be ended: another one is needed, which
+  // begins none.
+  bool stuck() const { return stuck_; }
   // The history of the server's data, as it was met; "": it is not known, or need not be.
   void ExpectHistory(std::string replication_id);
   bool knows_history() const { return !history_.empty(); }
@@ -141,7 +144,7 @@ class Writer {
   void TakeBackNext();
   void TakeBack(Channel* channel);
   void HandleDiscarded(Parts parts, Error error);
-  void UseSingles();
+  void UseSingles(bool in_transaction);
 
   void DispatchSingles();
   void SendSingles(Target* target);
@@ -166,8 +169,11 @@ class Writer {
   Targets targets_;
   Outcomes outcomes_;
   Suspects suspects_;
-  bool alone_ = false;   // kSingles: a suspect is on its way
-  bool trying_ = false;  // what TryWriting() has sent has no answer
+  bool alone_ = false;          // kSingles: a suspect is on its way
+  bool trying_ = false;         // what TryWriting() has sent has no answer
+  bool discarding_ = false;     // DISCARD has no answer
+  bool stuck_ = false;          // it was refused
+  bool without_multi_ = false;  // the next connection is to begin none
   Mode mode_ = Mode::kTransactions;
   bool streams_ = false;  // there was a record for one
   size_t bytes_out_ = 0;  // kSingles: of what has no answer
