@@ -46,6 +46,7 @@ void WarnOfRenewal(const char* server, const char* message) {
 bool RelayPublisher::Publish(const RelayState& state) {
   const int64_t now = clock_->NowMicros();
   bool well = true;
+  bool followed = false;  // the lane that stands for those in trouble with their tables is still here
   state.engine.Lanes(&lane_statuses_);
   owned_.clear();
   new_.clear();
@@ -61,6 +62,7 @@ bool RelayPublisher::Publish(const RelayState& state) {
       well = false;
       ComplainOf(*owned, status);
     }
+    followed = followed || (status.id == complained_of_ && !owned->leaving);
     if (auto shown = lanes_.find(status.id); shown != lanes_.end()) {
       ShowLane(status, now, &shown->second);
     } else {
@@ -68,7 +70,9 @@ bool RelayPublisher::Publish(const RelayState& state) {
     }
   }
   ShowNewLanes(now);
-  if (well && complained_since_ != 0) {
+  if (complained_since_ != 0 && !followed) {
+    SayLaneLeft();
+  } else if (complained_since_ != 0 && well) {
     SayLanesWork();
   }
   FreeLanesThatLeft();
@@ -232,6 +236,20 @@ void RelayPublisher::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& 
              errdetail("The error is %s. It is tried again by itself; nothing is lost meanwhile.", code),
              errhint("%s", hint),
              pg::LogEvent("lane_trouble", {{"route", route}, {"lane", pg::LogNumber(number)}, {"error_code", code}})));
+  });
+}
+
+// Nothing is known of its trouble from then on; who has it next tells of that again.
+void RelayPublisher::SayLaneLeft() {
+  complained_since_ = 0;
+  const char* route = complained_route_.c_str();
+  const int number = complained_of_.lane;
+  pg::Guard([=] {
+    ereport(LOG,
+            (errmsg("outbox: lane %d of route \"%s\" is not this worker's any more, and its trouble with its tables "
+                    "not followed further",
+                    number, route),
+             pg::LogEvent("lane_left", {{"route", route}, {"lane", pg::LogNumber(number)}})));
   });
 }
 

@@ -78,6 +78,7 @@ class RelayPublisher {
   void FollowOutage(const ShownDestination& shown, int64_t now, relay::DestinationStatus* status) const;
   void ReportDeadLetters(const RelayConfig& config, int64_t now);
   void ComplainOf(const OwnedLane& lane, const relay::LaneStatus& status);
+  void SayLaneLeft();
   void SayLanesWork();
   void ShowBarrier(const RelayState& state);
   void Describe(const RelayState& state);
@@ -92,7 +93,7 @@ class RelayPublisher {
   std::map<std::string, int64_t> complained_;  // by code: when it was last said, monotonic microseconds
   LaneId complained_of_;
   std::string complained_route_;
-  int64_t complained_since_ = 0;  // Unix microseconds; 0: it was told that they work again
+  int64_t complained_since_ = 0;  // Unix microseconds; 0: it was told that they work again, or left
   std::string activity_;
   bool busy_ = false;
   // What the engine reported in this turn.
