@@ -36,6 +36,9 @@ inline constexpr const char* kLocked = "LOCKED";
 // once.
 inline constexpr const char* kNotOwner = "NOT_OWNER";
 
+// Code of an error of class topic: only a part of the topic takes nothing, that which this record belongs to.
+inline constexpr const char* kPartOfTopic = "PARTITION_STALLED";
+
 // The result of an operation that can fail.
 class [[nodiscard]] Status {
  public:

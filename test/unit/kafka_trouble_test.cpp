@@ -257,6 +257,83 @@ TEST_F(KafkaSinkTest, ATopicWithoutALeaderIsInTroubleWhileOthersFlow) {
   EXPECT_EQ(producers_.made(), 2u);
 }
 
+// Only what is for the partition without a leader is refused; a record without a key goes to one that has a leader.
+TEST_F(KafkaSinkTest, APartitionWithoutALeaderStopsNoOtherOfItsTopic) {
+  cluster_.CreateTopic("in-part", 3);
+  Open({}, {.stalled = 300'000});
+  const auto key_of = [](int32_t partition, int number) {
+    int i = 0;
+    for (int left = number;; ++i) {
+      if (KafkaPartition("key-" + std::to_string(i), 3) == partition && left-- == 0) {
+        return "key-" + std::to_string(i);
+      }
+    }
+  };
+  const auto record = [&](int32_t partition, int number, int body) {
+    return TestRecord{"in-part", key_of(partition, number), std::to_string(body), RecordForm::kStream, {}};
+  };
+  rd_kafka_mock_partition_set_leader(cluster_.get(), "in-part", 1, -1);
+  driver_->Submit(1, 1, {record(0, 0, 0), record(2, 0, 1)});
+  ASSERT_TRUE(driver_->UntilResolved());
+  const uint64_t lost = driver_->Submit(1, 1, {record(0, 1, 2), record(1, 0, 3), record(2, 1, 4)});
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_EQ(driver_->outcome(lost), Outcome::kDelivered);
+  ASSERT_EQ(driver_->outcome(lost + 1), Outcome::kFailed);
+  EXPECT_EQ(driver_->error(lost + 1).code, kPartOfTopic);
+  EXPECT_EQ(driver_->error(lost + 1).error_class, ErrorClass::kTopic);
+  EXPECT_NE(driver_->error(lost + 1).message.find("1 of 3 partitions"), std::string::npos);
+  EXPECT_EQ(driver_->outcome(lost + 2), Outcome::kDelivered);
+  ASSERT_TRUE(driver_->Until([&] { return producers_.made() == 2; }));
+  uint32_t epoch = 2;
+  for (int i = 0; i < 10; ++i) {
+    // In one batch, and in flows of their own; and the first of all may be the one that is refused.
+    const uint64_t batch =
+        driver_->Submit(1, epoch, {record(1, 2 * i, -1), record(0, i, -1), record(1, 2 * i + 1, -1)});
+    const uint64_t led = driver_->Submit(2, 1, {record(0, i, 10 + i), record(2, i, 10 + i)});
+    const uint64_t keyless = driver_->Submit(3, 1, {{"in-part", "", "-1", RecordForm::kStream, {}}});
+    ASSERT_TRUE(driver_->UntilResolved(10));
+    EXPECT_EQ(driver_->error(batch).code, kPartOfTopic);
+    EXPECT_EQ(driver_->outcome(batch + 1), Outcome::kAborted);
+    EXPECT_EQ(driver_->outcome(batch + 2), Outcome::kFailed) << "said at once, which spares a round";
+    EXPECT_EQ(driver_->outcome(led), Outcome::kDelivered);
+    EXPECT_EQ(driver_->outcome(led + 1), Outcome::kDelivered);
+    EXPECT_EQ(driver_->outcome(keyless), Outcome::kDelivered);
+    ++epoch;
+  }
+  EXPECT_EQ(producers_.made(), 2u);
+  // It heals by itself, though the others were acknowledged all the time.
+  rd_kafka_mock_partition_set_leader(cluster_.get(), "in-part", 1, 1);
+  ASSERT_TRUE(driver_->Until([&] {
+    const uint64_t healed = driver_->Submit(1, epoch++, {record(1, 0, 3)});
+    EXPECT_TRUE(driver_->UntilResolved());
+    return driver_->outcome(healed) == Outcome::kDelivered;
+  }));
+  EXPECT_EQ(producers_.made(), 2u);
+}
+
+TEST_F(KafkaSinkTest, APartitionWithoutALeaderIsFoundByTheFirstRecordOfItsTopic) {
+  cluster_.CreateTopic("first-lost", 2);
+  rd_kafka_mock_partition_set_leader(cluster_.get(), "first-lost", 0, -1);
+  Open({}, {.stalled = 300'000});
+  int lost = 0;
+  while (KafkaPartition("key-" + std::to_string(lost), 2) != 0) {
+    ++lost;
+  }
+  int led = 0;
+  while (KafkaPartition("key-" + std::to_string(led), 2) != 1) {
+    ++led;
+  }
+  const std::vector<TestRecord> both = {{"first-lost", "key-" + std::to_string(lost), "0", RecordForm::kStream, {}},
+                                        {"first-lost", "key-" + std::to_string(led), "1", RecordForm::kStream, {}}};
+  const uint64_t first = driver_->Submit(1, 1, both);
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_EQ(driver_->error(first).code, kPartOfTopic);
+  EXPECT_EQ(driver_->outcome(first + 1), Outcome::kAborted);
+  const uint64_t again = driver_->Submit(1, 2, {both[1]});
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_EQ(driver_->outcome(again), Outcome::kDelivered);
+}
+
 // Nothing else is sent: that the cluster answers is proof enough.
 TEST_F(KafkaSinkTest, ATopicThatLosesItsLeaderIsInTroubleOnItsOwn) {
   if (rd_kafka_version() >= 0x02040000) {

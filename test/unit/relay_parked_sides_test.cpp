@@ -32,8 +32,20 @@ class ParkedSidesTest : public ParkedTest {
     made->on_poll = [this, raw = made.get()] { Answer(raw); };
     return made;
   }
-  // The broker: the topic is there, or not; a partition of it may take nothing, which is known 15 s later.
+  // The broker: the topic is there, or not; a partition of it may take nothing, which is known 15 s later, or said at
+  // once.
   void Answer(FakeSink* of) {
+    if (says_so) {
+      for (size_t i = 0; i < of->pending.size();) {
+        if (dead.contains(of->pending[i].record.key)) {
+          of->Fail(i, ErrorClass::kTopic, kPartOfTopic);
+          i = 0;
+        } else {
+          of->Deliver(i);
+        }
+      }
+      return;
+    }
     if (!dead.empty()) {
       AnswerInPart(of);
       return;
@@ -76,8 +88,9 @@ class ParkedSidesTest : public ParkedTest {
     return std::any_of(statuses.begin(), statuses.end(), [&](const LaneStatus& status) {
       const auto parked = std::find_if(status.parked_topics.begin(), status.parked_topics.end(),
                                        [&](const TroubledTopic& of) { return *of.topic == topic; });
-      return parked != status.parked_topics.end() || (status.error != nullptr && status.error_topic != nullptr &&
-                                                      *status.error_topic == topic && status.error->code == "STALLED");
+      return parked != status.parked_topics.end() ||
+             (status.error != nullptr && status.error_topic != nullptr && *status.error_topic == topic &&
+              (status.error->code == "STALLED" || status.error->code == kPartOfTopic));
     });
   }
   // Or the route, for want of a topic's name.
@@ -106,6 +119,7 @@ class ParkedSidesTest : public ParkedTest {
 
   bool away = true;
   std::set<std::string> dead;  // keys whose partition takes nothing
+  bool says_so = false;
   std::map<std::pair<const FakeSink*, uint64_t>, int64_t> held;
   int tries = 0;
 };
@@ -147,6 +161,42 @@ TEST_F(ParkedSidesTest, AParkedEventIsTriedWhereThereIsNothingElseToTryTheTopicW
   }
   EXPECT_EQ(of_a.size(), 1002u);
   EXPECT_TRUE(std::is_sorted(of_a.begin(), of_a.end()));
+}
+
+// Also where each event has a key of its own, so that nothing waits behind a parked one.
+TEST_F(ParkedSidesTest, ATopicOfWhichAPartIsSaidToTakeNothingDoesNotLeaveItsLane) {
+  says_so = true;
+  sink->on_poll = [this] { Answer(sink); };
+  for (int i = 0; i < 600; i += 3) {
+    dead.insert("k" + std::to_string(i));
+  }
+  int emitted = 0;
+  size_t late = 0;
+  const auto emit = [&] {
+    for (int i = 0; i < 2 && emitted < 900; ++i, ++emitted) {
+      EmitT("k" + std::to_string(emitted % 600));
+    }
+  };
+  Go(60'000'000, [&] {
+    emit();
+    EXPECT_TRUE(server.sides.empty());
+    late = std::max(late, server.rows.size() - table.rows.size() - broker.log.size());
+  });
+  EXPECT_EQ(table.rows.size(), 300u);
+  EXPECT_LE(late, 40u) << "the others wait for nothing";
+  EXPECT_TRUE(TopicIsInTrouble());
+  for (const auto& [id, row] : table.rows) {
+    EXPECT_EQ(row.attempts, 0);
+  }
+  dead.clear();
+  Go(120'000'000, [] {});
+  EXPECT_TRUE(table.rows.empty());
+  EXPECT_EQ(broker.log.size(), server.rows.size());
+  std::map<std::string, int64_t> last;
+  for (const fakes::Written& written : broker.log) {
+    EXPECT_GT(written.created_at, std::exchange(last[written.key], written.created_at));
+  }
+  EXPECT_FALSE(TopicIsInTrouble());
 }
 
 // Its events are parked, and the side lane, which has none of them left, comes back: the topic is not well for that.

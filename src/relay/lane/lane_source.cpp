@@ -172,10 +172,10 @@ void LaneSource::Refuse(uint64_t ordinal, const Error& error, Verdict verdict, c
 }
 
 bool LaneSource::OnTopicTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) {
-  switch (topics_->OnTrouble(ordinal, error, *turn.options)) {
+  switch (topics_->OnTrouble(ordinal, error, turn)) {
     case Topics::Answer::kLeaves:
       return true;
-    case Topics::Answer::kNoRoom:  // the other topics go on past it, event by event
+    case Topics::Answer::kParks:  // the others go on past it, event by event
       Refuse(ordinal, error, Verdict::kLater, turn);
       return true;
     case Topics::Answer::kStays:

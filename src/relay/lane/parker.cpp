@@ -80,14 +80,17 @@ void Parker::Refuse(uint64_t ordinal, Error error, Verdict verdict) {
 
 void Parker::Arrange() {
   std::sort(refused_.begin(), refused_.end(), [](const Refusal& a, const Refusal& b) { return a.ordinal < b.ordinal; });
-  if (lane_->spec().policy().on_failure == format::OnFailure::kBlock) {
-    ForgetOvertaken();
-  }
+  ForgetOvertaken();
 }
 
-// Under `block` a dead letter holds its key, so it is parked only when all before it of its key are done. One that was
-// refused ahead of them is sent again after them.
+// What holds its key (one that is tried later, under `block` a dead letter) is parked only when all before it of its
+// key are done. One that was refused ahead of them is sent again after them.
 void Parker::ForgetOvertaken() {
+  const bool blocks = lane_->spec().policy().on_failure == format::OnFailure::kBlock;
+  const auto holds = [blocks](const Refusal& refusal) { return blocks || refusal.verdict == Verdict::kLater; };
+  if (std::none_of(refused_.begin(), refused_.end(), holds)) {
+    return;
+  }
   std::unordered_set<uint64_t> undone;
   uint64_t ordinal = lane_->pipeline.prefix();
   const auto key_of = [this](uint64_t at) {
@@ -102,7 +105,7 @@ void Parker::ForgetOvertaken() {
     }
     const uint64_t key = key_of(refusal.ordinal);
     ordinal = refusal.ordinal + 1;
-    return key != 0 && undone.contains(key);
+    return key != 0 && holds(refusal) && undone.contains(key);
   });
 }
 

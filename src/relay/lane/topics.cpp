@@ -89,7 +89,14 @@ StepResult Topics::Step(TurnContext* turn) {
 
 // --- leaving -----------------------------------------------------------------------------------------------------
 
-Topics::Answer Topics::OnTrouble(uint64_t ordinal, const Error& error, const EngineOptions& options) {
+Topics::Answer Topics::OnTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn) {
+  const EngineOptions& options = *turn.options;
+  if (error.code == kPartOfTopic) {
+    // The rest of the topic would wait in a side lane for the keys of this part. It is told of as long as they wait.
+    lane_->parked->NoteTopic(std::string(lane_->format->Topic(*lane_->pipeline.Find(ordinal))), error,
+                             turn.clock->WallMicros(), options);
+    return Answer::kParks;
+  }
   SideLanes* sides = Sides();
   if (sides != nullptr && sides->MayFork(self_, error, options)) {
     const std::string topic(lane_->filter->Topic(*lane_->pipeline.Find(ordinal)));
@@ -99,7 +106,7 @@ Topics::Answer Topics::OnTrouble(uint64_t ordinal, const Error& error, const Eng
     }
   }
   if (parent_ == nullptr && sides_ != nullptr) {
-    return Answer::kNoRoom;
+    return Answer::kParks;
   }
   if (parent_ != nullptr) {
     trial_.Begin();

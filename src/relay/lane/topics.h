@@ -46,10 +46,10 @@ class Topics {
   // --- leaving ---
   enum class Answer : uint8_t {
     kLeaves,  // it is a side lane's from now on
-    kNoRoom,  // there is no side lane left for it
+    kParks,   // only the event is parked: the others of the topic may go on, or there is no side lane left for it
     kStays,   // the lane backs off
   };
-  Answer OnTrouble(uint64_t ordinal, const Error& error, const EngineOptions& options);
+  Answer OnTrouble(uint64_t ordinal, const Error& error, const TurnContext& turn);
   // Whether some are to leave as soon as nothing is in flight.
   bool leaving() const { return !leaving_.empty(); }
   // One of them; nullptr: none.

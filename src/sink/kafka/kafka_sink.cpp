@@ -110,7 +110,7 @@ void KafkaSink::AppendWaits(std::vector<WaitSpec>* waits) {
     }
     earlier(limits_at_);
     earlier(files_at_);
-    if (in_library_ > 0) {
+    if (in_library_ > 0 || stalled_.in_part) {
       earlier(stalled_.next_at);
     }
   }
@@ -174,6 +174,7 @@ void KafkaSink::Advance(int64_t now) {
   }
   if (now >= stalled_.next_at) {
     stalled_.next_at = now + kSecond;
+    AskForLeaders();
     FindStalled(now);
     EndCareful();
   }

@@ -89,6 +89,9 @@ class KafkaSink : public Sink {
   int KnownToBeRefused(Topic* topic, const Record& record) {
     return topic->limits.Refuses(record, settings_.compresses, now_, wall_ms_);
   }
+  bool Keyless(const Topic& topic, const Record& record) const;  // it may go to any partition
+  // Whether its partition has no leader, and is known to take nothing for that.
+  bool TakesNothing(const Topic& topic, const Record& record) const;
   void Wait(Topic* topic, std::deque<RecordRef>* queue, const RecordRef& ref, bool front = false);
   RecordRef Next(Topic* topic, std::deque<RecordRef>* queue);
   bool Read(const RecordRef& ref, Record* record);
@@ -130,6 +133,9 @@ class KafkaSink : public Sink {
   void LimitsAnswered(Topic* topic, rd_kafka_event_t* event, int64_t now);
 
   // stalled.cpp: topics that take nothing.
+  void AskForLeaders();
+  bool Lacks(const Topic& topic, const Record& record) const;
+  bool OnlyLeaderless(const Topic& topic, int64_t since);
   void FindStalled(int64_t now);
   void FailStalled(std::vector<std::string>* bytes);
   bool AskCluster(Topic* topic);

@@ -31,6 +31,7 @@ struct TopicAnswer {
   int code = 0;                           // what is wrong with the topic
   bool leaderless = false;                // a partition, or all of the topic, has no leader
   std::vector<std::string> leaders = {};  // their addresses, by partition; "": not known
+  std::vector<bool> lacking = {};         // by partition: it has no leader
   std::string cluster = {};               // the id of the cluster that has answered; "": it has none
   uint64_t connections = 0;               // that had been begun when it was asked
   uint64_t losses = 0;                    // of connections, before it was answered

@@ -40,6 +40,53 @@ bool Waits(const Topic& topic, int64_t since) {
                      [since](const Partition& partition) { return Waits(partition, since); });
 }
 
+bool KafkaSink::Keyless(const Topic& topic, const Record& record) const {
+  return record.partition < 0 && record.key.data() == nullptr && !topic.link->hash_null_keys;
+}
+
+// Whether the record can only go to a partition that has no leader.
+bool KafkaSink::Lacks(const Topic& topic, const Record& record) const {
+  if (!topic.trouble.lacks_some() || topic.link == nullptr || Keyless(topic, record)) {
+    return false;
+  }
+  const size_t count = topic.partitions.empty() ? topic.trouble.leaders().size() : topic.partitions.size();
+  const int32_t number =
+      record.partition >= 0 ? record.partition : ChoosePartition(*topic.link, record.key, static_cast<int32_t>(count));
+  return topic.trouble.Lacks(static_cast<size_t>(number));
+}
+
+bool KafkaSink::TakesNothing(const Topic& topic, const Record& record) const {
+  return topic.trouble.in_part() && Lacks(topic, record);
+}
+
+// Whether nothing of the topic waits since then but what is for partitions without a leader.
+bool KafkaSink::OnlyLeaderless(const Topic& topic, int64_t since) {
+  if (!topic.trouble.lacks_some()) {
+    return false;
+  }
+  if (topic.state == TopicState::kAsking) {
+    Record record;
+    return Read(topic.asking, &record) && (Keyless(topic, record) || Lacks(topic, record));
+  }
+  for (size_t i = 0; i < topic.partitions.size(); ++i) {
+    if (Waits(topic.partitions[i], since) && !topic.trouble.Lacks(i)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// While records are refused for partitions that have no leader: have they one by now?
+void KafkaSink::AskForLeaders() {
+  stalled_.in_part = false;
+  for (auto& [name, topic] : topics_) {
+    if (topic->trouble.in_part()) {
+      stalled_.in_part = true;
+      AskCluster(topic.get());
+    }
+  }
+}
+
 // Does nothing while it may be the destination's trouble: a record must have been delivered, or a broker have answered,
 // just now.
 void KafkaSink::FindStalled(int64_t now) {
@@ -104,7 +151,8 @@ void KafkaSink::FindStalled(int64_t now) {
       }
       stalled_.early_at = now + 2 * settings_.patience.stalled;
     }
-    topic->trouble.Stall(now, settings_.patience.stalled, health_.said(said_since), std::move(refused));
+    topic->trouble.Stall(now, settings_.patience.stalled, health_.said(said_since), std::move(refused),
+                         OnlyLeaderless(*topic, Waits(*topic, long_since) ? long_since : early_since));
     stalled_.found = true;
   }
   if (stalled_.found) {
@@ -113,7 +161,7 @@ void KafkaSink::FindStalled(int64_t now) {
 }
 
 // The producer has gone: the library has let go of the records, and what it could still report it has reported. Of each
-// flow the first open record of a stalled topic fails.
+// flow the first open record of a stalled topic fails; where only partitions of it take nothing, the first for these.
 void KafkaSink::FailStalled(std::vector<std::string>* bytes) {
   if (!std::exchange(stalled_.found, false)) {
     return;
@@ -122,6 +170,7 @@ void KafkaSink::FailStalled(std::vector<std::string>* bytes) {
     uint64_t seq;
     RecordRef ref;
     const Topic* topic;
+    bool part;
   };
   std::map<uint32_t, First> flows;
   store_.ForEachOpen([&](uint32_t slot, StoredBatch& stored) {
@@ -131,19 +180,21 @@ void KafkaSink::FailStalled(std::vector<std::string>* bytes) {
         continue;
       }
       const Topic* topic = topics_.Find(record_.topic);
-      if (!topic->trouble.stalled()) {
+      const bool part = TakesNothing(*topic, record_);
+      if (!topic->trouble.stalled() || !(part || topic->trouble.StillStalled(now_))) {
         continue;
       }
       const uint64_t seq = stored.batch.first_seq + index;
-      auto [found, fresh] = flows.try_emplace(stored.batch.flow, First{seq, {slot, index, 0}, topic});
+      auto [found, fresh] = flows.try_emplace(stored.batch.flow, First{seq, {slot, index, 0}, topic, part});
       if (!fresh && seq < found->second.seq) {
-        found->second = {seq, {slot, index, 0}, topic};
+        found->second = {seq, {slot, index, 0}, topic, part};
       }
       break;
     }
   });
   for (const auto& [flow, first] : flows) {
-    FailFlow(first.ref, first.topic->trouble.StalledError(first.topic->name));
+    const TopicTrouble& trouble = first.topic->trouble;
+    FailFlow(first.ref, first.part ? trouble.PartError(first.topic->name) : trouble.StalledError(first.topic->name));
     StoredBatch& stored = store_.at(first.ref.slot);
     if (stored.open == 0) {
       bytes->push_back(std::move(stored.batch.records));

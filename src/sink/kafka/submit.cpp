@@ -110,11 +110,16 @@ bool KafkaSink::Dispatch(Topic* topic, const RecordRef& ref, const Record& recor
   if (partition.inflight == 0 && partition.warm && now_ - partition.moved_at > kColdMicros) {
     partition.warm = false;
   }
-  if (refusal != 0 && partition.inflight == 0 && partition.waiting.empty()) {
-    Refused(topic, ref, refusal);
+  const bool leaderless = TakesNothing(*topic, record);
+  if ((refusal != 0 || leaderless) && partition.inflight == 0 && partition.waiting.empty()) {
+    if (refusal != 0) {
+      Refused(topic, ref, refusal);
+    } else {
+      FailFlow(ref, topic->trouble.PartError(topic->name));
+    }
     return false;
   }
-  if (refusal != 0 || full_ || !partition.waiting.empty() ||
+  if (refusal != 0 || leaderless || full_ || !partition.waiting.empty() ||
       !topic->Admits(partition, RecordBytes(record.key.size(), record.body.size()))) {
     Wait(topic, &partition.waiting, ref);
     return true;
@@ -144,6 +149,9 @@ int32_t KafkaSink::PartitionFor(Topic* topic, const RecordRef& ref, const Record
   if (topic->sticky < 0 || topic->sticky_batch != batch) {
     topic->sticky = topic->sticky < 0 ? ChoosePartition(*topic->link, {}, count) : (topic->sticky + 1) % count;
     topic->sticky_batch = batch;
+    if (topic->trouble.in_part()) {
+      topic->sticky = topic->trouble.Led(topic->sticky) % count;
+    }
   }
   return topic->sticky;
 }
@@ -214,6 +222,8 @@ bool KafkaSink::AskAbout(Topic* topic) {
       Refused(topic, ref, topic->trouble.code());
     } else if (topic->trouble.StillStalled(now_)) {
       FailFlow(ref, topic->trouble.StalledError(topic->name));
+    } else if (TakesNothing(*topic, record)) {
+      FailFlow(ref, topic->trouble.PartError(topic->name));
     } else if (Send(topic, -1, ref, record) == Sent::kLater) {
       Wait(topic, &topic->waiting, ref, /*front=*/true);
       break;
@@ -242,6 +252,8 @@ KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const RecordRef& r
   int32_t target = number;
   if (number < 0 && fixed) {
     opaque.hint = static_cast<uint16_t>(std::min(record.partition, kMaxHint - 1) + 1);
+  } else if (number < 0 && topic->trouble.in_part() && Keyless(*topic, record)) {
+    opaque.hint = static_cast<uint16_t>(std::min(topic->trouble.Led(0), kMaxHint - 1) + 1);
   } else if (number >= 0 && number < kMaxHint && now_ - topic->counted_at > kCountMicros) {
     // Through the partitioner once in a while: it sees the present number of partitions.
     topic->counted_at = now_;
@@ -264,6 +276,7 @@ KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const RecordRef& r
   if (number < 0) {
     topic->state = TopicState::kAsking;
     topic->asked_at = now_;
+    topic->asking = ref;
     return Sent::kYes;
   }
   Partition& partition = topic->partitions[static_cast<size_t>(number)];
@@ -340,6 +353,8 @@ Error KafkaSink::RefusalOf(Topic* topic, int code) {
 void KafkaSink::FailKnown(Topic* topic, const RecordRef& ref, const Record& record) {
   if (const int code = KnownToBeRefused(topic, record); code != 0) {
     store_.Fail(ref.slot, ref.index, RefusalOf(topic, code));
+  } else if (TakesNothing(*topic, record)) {
+    store_.Fail(ref.slot, ref.index, topic->trouble.PartError(topic->name));
   }
 }
 
@@ -364,7 +379,7 @@ void KafkaSink::FailFlow(const RecordRef& ref, Error error) {
           return false;
         }
         Record record;
-        if (topic->limits.known() && Read(waiting, &record)) {
+        if ((topic->limits.known() || topic->trouble.in_part()) && Read(waiting, &record)) {
           FailKnown(topic, waiting, record);
         }
         store_.Unsent(waiting.slot, waiting.index);
@@ -391,12 +406,15 @@ void KafkaSink::Release(Topic* topic, Partition* partition) {
     }
     // In its turn: what comes before it in its partition has its outcome.
     const int refusal = KnownToBeRefused(topic, record);
-    if (refusal != 0 && partition->inflight > 0) {
+    const bool leaderless = topic->trouble.in_part() && topic->trouble.Lacks(static_cast<size_t>(number));
+    if ((refusal != 0 || leaderless) && partition->inflight > 0) {
       return;
     }
     const RecordRef ref = Next(topic, &partition->waiting);
     if (refusal != 0) {
       Refused(topic, ref, refusal);
+    } else if (leaderless) {
+      FailFlow(ref, topic->trouble.PartError(topic->name));
     } else if (Send(topic, number, ref, record) == Sent::kLater) {
       Wait(topic, &partition->waiting, ref, /*front=*/true);
       return;

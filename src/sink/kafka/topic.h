@@ -69,6 +69,7 @@ struct Topic {
   uint64_t sticky_batch = 0;
   int64_t counted_at = 0;  // when the number of partitions was last looked at
   int64_t asked_at = 0;    // kAsking: since when
+  RecordRef asking = {};   // kAsking: the record that is on its way
   bool recount = false;    // kDraining: then the library is asked again, as about a new topic
 
   // --- of the topic, whichever producer

@@ -26,6 +26,24 @@ Error TopicTrouble::StalledError(const std::string& topic) const {
               (said_.empty() ? "" : "; the last trouble with a connection was: " + said_)};
 }
 
+Error TopicTrouble::PartError(const std::string& topic) const {
+  return {ErrorClass::kTopic, kPartOfTopic,
+          std::to_string(std::count(lacking_.begin(), lacking_.end(), true)) + " of " +
+              std::to_string(lacking_.size()) + " partitions of topic \"" + topic +
+              "\" have no leader: what belongs there waits, the others go on" +
+              (said_.empty() ? "" : "; the last trouble with a connection was: " + said_)};
+}
+
+int32_t TopicTrouble::Led(int32_t partition) const {
+  const auto count = static_cast<int32_t>(lacking_.size());
+  for (int32_t i = 0; i < count; ++i) {
+    if (!lacking_[static_cast<size_t>((partition + i) % count)]) {
+      return (partition + i) % count;
+    }
+  }
+  return partition;
+}
+
 void TopicTrouble::Fail() {
   if (!failed_) {
     failed_ = true;
@@ -33,17 +51,21 @@ void TopicTrouble::Fail() {
   }
 }
 
-void TopicTrouble::Stall(int64_t now, int64_t after, std::string said, Error refusal) {
+void TopicTrouble::Stall(int64_t now, int64_t after, std::string said, Error refusal, bool explained) {
   said_ = std::move(said);
   refusal_ = std::move(refusal);
-  stalled_until_ = now + std::min(after << std::min(stalls_, 10u), kLongestMicros);
+  stalled_until_ = explained ? now : now + std::min(after << std::min(stalls_, 10u), kLongestMicros);
   ++stalls_;
+  in_part_ = lacks_some();
 }
 
-void TopicTrouble::Acknowledged() {
+void TopicTrouble::Acknowledged(int32_t partition) {
   failed_ = false;
   stalls_ = 0;
   leaderless_ = false;
+  if (partition >= 0 && Lacks(static_cast<size_t>(partition))) {
+    lacking_[static_cast<size_t>(partition)] = false;
+  }
 }
 
 void TopicTrouble::Ask(uint64_t next_seq) {
@@ -65,6 +87,12 @@ void TopicTrouble::Answered(const TopicAnswer& answer, int64_t now) {
     stalled_until_ = now;  // it has leaders again: another producer may be risked
   }
   leaderless_ = answer.answered ? answer.leaderless : leaderless_;
+  if (answer.answered) {
+    const auto count = std::count(answer.lacking.begin(), answer.lacking.end(), true);
+    const bool some = count > 0 && static_cast<size_t>(count) < answer.lacking.size();
+    lacking_ = some ? answer.lacking : std::vector<bool>();
+    in_part_ = some && (in_part_ || stalls_ > 0);
+  }
 }
 
 void TopicTrouble::ForgetAnswers() {

@@ -21,20 +21,31 @@ class TopicTrouble {
   bool failed() const { return failed_; }
   // A producer was ended because it took nothing; over with the next acknowledgement.
   bool stalled() const { return stalls_ > 0; }
-  // It stalled a producer and may not be tried: while a partition has no leader, or before its delay has passed.
-  bool StillStalled(int64_t now) const { return stalls_ > 0 && (leaderless_ || now < stalled_until_); }
+  // It stalled a producer and may not be tried: while all of it has no leader, or before its delay has passed.
+  bool StillStalled(int64_t now) const { return stalls_ > 0 && ((leaderless_ && !in_part_) || now < stalled_until_); }
+  // It stalled a producer, and since then some of its partitions have no leader, and others have: what is for the
+  // former is refused, and the cluster asked again and again.
+  bool in_part() const { return in_part_; }
+  // Whether a partition has no leader, as of the last answer; false where none has.
+  bool Lacks(size_t partition) const { return partition < lacking_.size() && lacking_[partition]; }
+  bool lacks_some() const { return !lacking_.empty(); }
+  // The first partition at or after this one (and then the first of all) that has a leader; `partition` itself where
+  // nothing is known.
+  int32_t Led(int32_t partition) const;
   // Whether a producer may end for it sooner than for others: not where one did, and it was to be let alone then until
   // after `before`.
   bool MayStallEarly(int64_t before) const { return stalled_until_ <= before; }
   Error StalledError(const std::string& topic) const;
+  Error PartError(const std::string& topic) const;  // of a record for a partition that Lacks()
 
   // A try to find it has failed; the last answer, if it was a better one, is out of date.
   void Fail();
   // It took nothing for `after` though the cluster answers: the producer ends.
   // `said`: the newest trouble with a connection, for people; may be empty. `refusal`: why a broker that leads
-  // partitions of it lets nobody in, if one does.
-  void Stall(int64_t now, int64_t after, std::string said, Error refusal);
-  void Acknowledged();
+  // partitions of it lets nobody in, if one does. `explained`: nothing waited but what is for partitions that Lacks(),
+  // so the others need not be let alone.
+  void Stall(int64_t now, int64_t after, std::string said, Error refusal, bool explained);
+  void Acknowledged(int32_t partition);
 
   // Whether the cluster has yet to be asked for the record of this number.
   bool MustAsk(uint64_t seq) const { return any() && seq >= answered_before_; }
@@ -54,6 +65,8 @@ class TopicTrouble {
  private:
   bool failed_ = false;
   bool leaderless_ = false;    // a partition had no leader at the last answer
+  std::vector<bool> lacking_;  // by partition: it had none, and others had; empty: all had one, or none
+  bool in_part_ = false;
   uint32_t stalls_ = 0;        // producers ended for it in a row; 0: not stalled
   int64_t stalled_until_ = 0;  // no other producer is risked for it before
   bool asked_ = false;
