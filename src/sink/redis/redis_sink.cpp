@@ -256,8 +256,8 @@ void RedisSink::CheckIds(const redisReply& reply) {
 
 void RedisSink::CheckMemory() {
   check_memory_at_ = MonotonicMicros() + (no_loss_check_.ok() ? kCheckMemoryEvery : kRightsAgain);
-  if (!reading_refused_ && !writer_.outcomes()->stream().empty()) {
-    read_ = writer_.outcomes()->stream();
+  if (!reading_.refused && !writer_.outcomes()->stream().empty()) {
+    reading_.stream = writer_.outcomes()->stream();
   }
   pipeline_.Send(resp::Command({"INFO", "memory"}), [this](const redisReply& reply) {
     NoteRefused("INFO", reply);
@@ -279,7 +279,7 @@ void RedisSink::CheckMemory() {
     return;
   }
   AskForStream([this](const redisReply& reply) {
-    if (state_ == State::kReady && !info_refused_ && !reading_refused_ && !RefusesCommand(reply)) {
+    if (state_ == State::kReady && !info_refused_ && !reading_.refused && !RefusesCommand(reply)) {
       state_ = State::kLeaving;  // the rights were given back: another connection checks
     }
   });
@@ -287,20 +287,22 @@ void RedisSink::CheckMemory() {
 
 // Whether what is written may be read. From no entry to none: however large those of the stream are, the answer is not.
 void RedisSink::TryReading() {
-  reading_refused_ = false;
-  if (!read_.empty()) {
-    pipeline_.Send(resp::Command({"XREVRANGE", read_, "0-0", "0-0", "COUNT", "1"}), [this](const redisReply& reply) {
-      reading_refused_ = RefusesKey(reply);
-      if (reading_refused_) {
-        NoteStreamRefused(read_, reply);
-      }
-    });
+  reading_.refused = false;
+  if (!reading_.stream.empty()) {
+    pipeline_.Send(resp::Command({"XREVRANGE", reading_.stream, "0-0", "0-0", "COUNT", "1"}),
+                   [this](const redisReply& reply) {
+                     reading_.refused = RefusesKey(reply);
+                     if (reading_.refused) {
+                       NoteStreamRefused(reading_.stream, reply);
+                     }
+                   });
   }
 }
 
 // Before there was a stream none could be tried.
 bool RedisSink::ReadsFirst() const {
-  return state_ == State::kReady && admission_.checks_server() && read_.empty() && !writer_.outcomes().stream().empty();
+  return state_ == State::kReady && admission_.checks_server() && reading_.stream.empty() &&
+         !writer_.outcomes().stream().empty();
 }
 
 // Notes that the check for lost writes is off: nothing else would tell.
@@ -331,8 +333,8 @@ void RedisSink::NoteRefused(const char* command, const redisReply& reply) {
 void RedisSink::NoteStreamRefused(const std::string& stream, const redisReply& reply) {
   const Error error = ErrorOf(reply);
   if (RefusesKey(reply)) {
-    read_ = stream;  // what is asked again, until it is answered
-    reading_refused_ = true;
+    reading_.stream = stream;  // what is asked again, until it is answered
+    reading_.refused = true;
     NoteUnchecked("the Redis user may not read stream \"" + stream + "\"", "ACL SETUSER ... %R~" + stream);
     return;
   }
@@ -459,7 +461,7 @@ void RedisSink::CheckDeadlines() {
   } else if (now >= check_memory_at_ && writer_.TryIdle()) {
     CheckMemory();
   } else if (ReadsFirst() && writer_.TryIdle()) {
-    read_ = writer_.outcomes()->stream();
+    reading_.stream = writer_.outcomes()->stream();
     TryReading();
   }
 }

@@ -105,8 +105,11 @@ class RedisSink : public Sink {
   Error ids_ahead_;
   Error no_loss_check_;
   bool info_refused_ = false;  // when it was last asked how the memory is set up
-  std::string read_;           // the stream that TryReading() is about
-  bool reading_refused_ = false;
+  struct Reading {
+    std::string stream;
+    bool refused = false;
+  };
+  Reading reading_;  // what TryReading() is about
   Error no_transactions_;
   int64_t transactions_again_at_ = 0;  // while that is set
   Pipeline pipeline_;
