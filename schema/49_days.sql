@@ -19,9 +19,9 @@ COMMENT ON VIEW outbox.day IS 'the log by days, in UTC: how large each is, what 
 COMMENT ON COLUMN outbox.day.day IS 'NULL: outbox_internal.log_spare, whose events are of several days';
 COMMENT ON COLUMN outbox.day.log_table IS 'where the events are';
 COMMENT ON COLUMN outbox.day.state IS 'open: it has not ended; held: over, and routes have still to deliver some of it, however long that takes; kept: delivered, and there for replay() and seek() until goes_at; expired: dropped with the next round of the keeper, within a minute, or by drop_expired(), unless held_by names what is in the way';
-COMMENT ON COLUMN outbox.day.rows IS 'events of it, about: a sample is counted where there are more than some thousands';
+COMMENT ON COLUMN outbox.day.rows IS 'events of it, about: a sample is counted where there are more than some thousands; NULL: not known, as a page or a file of it cannot be read';
 COMMENT ON COLUMN outbox.day.bytes IS 'on disk, with indexes and TOAST';
-COMMENT ON COLUMN outbox.day.undelivered IS 'committed events that a route has not delivered, of the route that has most of them; parked ones have a copy of their own and are not among them; NULL: not known, as a route was edited by hand and cannot be read';
+COMMENT ON COLUMN outbox.day.undelivered IS 'committed events that a route has not delivered, of the route that has most of them; parked ones have a copy of their own and are not among them; NULL: not known, as a route was edited by hand and cannot be read, or a page or a file of the day cannot';
 COMMENT ON COLUMN outbox.day.undelivered_capped IS '30,000 events of a day were looked at, for all routes together, and samples of the rest: about as many as undelivered says';
 COMMENT ON COLUMN outbox.day.oldest_undelivered IS 'created_at of the oldest of them that is due';
 COMMENT ON COLUMN outbox.day.held_by IS 'routes that have not delivered all of it, how much each, and since when; a route that is behind keeps a day also where nothing of it is its own. Of an expired day: transactions that have it locked, and views that were made of it';

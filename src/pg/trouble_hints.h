@@ -26,6 +26,20 @@ inline constexpr const char* kDiskFullHint =
     "sent "
     "again if the worker ends before.";
 
+// SQLSTATEs of a damaged page or index, and of a file or a disk that is not there or fails.
+inline bool IsUnreadable(std::string_view code) {
+  return code == "XX001" || code == "XX002" || code.starts_with("58");
+}
+inline constexpr const char* kUnreadableHint =
+    "A page or a file of a table cannot be read. Give the server its disk or tablespace back, or the page from a "
+    "standby or a backup; docs/when-things-go-wrong.md, \"A page of the log cannot be read\", says what else there is, "
+    "and what that loses.";
+
+// What has to be done about trouble of a lane with its tables; nullptr: nothing that is known here.
+inline const char* TablesHint(std::string_view code) {
+  return code == kDiskFull ? kDiskFullHint : IsUnreadable(code) ? kUnreadableHint : nullptr;
+}
+
 // Of class topic, where somebody has to act at the destination.
 inline constexpr const char* kBrokerRefuses = "BROKER_REFUSES";
 

@@ -228,7 +228,8 @@ void RelayPublisher::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& 
   const char* route = lane.route.name.c_str();
   const char* code = status.error->code.c_str();
   const char* message = status.error->message.c_str();
-  const char* hint = status.error->code == pg::kDiskFull ? pg::kDiskFullHint : "See outbox.lag.";
+  const char* known = pg::TablesHint(status.error->code);
+  const char* hint = known != nullptr ? known : "See outbox.lag.";
   const int number = status.id.lane;
   pg::Guard([=] {
     ereport(LOG,

@@ -15,6 +15,7 @@
 #include "pg/clock.h"
 #include "pg/schemas.h"
 #include "pg/settings.h"
+#include "pg/subtransaction.h"
 
 extern "C" {
 #include "common/relpath.h"
@@ -30,8 +31,7 @@ constexpr int64 kPaceMicros = 600 * USECS_PER_SEC;  // of a younger log the pace
 // for all of them (survey.h), however many there are.
 class DayHolders {
  public:
-  DayHolders()
-      : lanes_(LoadLanes(std::nullopt)), log_(pg::Guard([]() -> const LogEstimate* { return EstimateLog(); })) {}
+  DayHolders() : lanes_(LoadLanes(std::nullopt)), log_(EstimateReadableLog()) {}
 
   void Find(size_t limit, LogDay* day) {
     const std::string name = "outbox_internal." + day->table;
@@ -42,8 +42,9 @@ class DayHolders {
     LogEstimate one = *log_;
     one.tables = found;
     one.count = found == log_->tables + log_->count ? 0 : 1;
-    const std::vector<LaneWaiting> waiting = Survey(lanes_, one, {limit, 10 * limit, 8, 48, 5'000, true});
+    const std::vector<LaneWaiting> waiting = SurveyReadable(lanes_, one, {limit, 10 * limit, 8, 48, 5'000, true});
     known_.clear();
+    unreadable_ = false;
     for (size_t i = 0; i < lanes_.size();) {
       LogDay::Holder holder;
       holder.route = lanes_[i].route;
@@ -59,7 +60,11 @@ class DayHolders {
           Add(waiting[i].sides[s], &holder);
         }
       }
-      if (holder.pending > 0 || behind) {
+      if (unreadable_ || holder.unreadable) {
+        holder.known = false;
+        holder.trouble += std::string(holder.trouble.empty() ? "" : "; ") + "not all of the day can be read";
+      }
+      if (holder.pending > 0 || behind || holder.unreadable) {
         day->oldest = Earliest(day->oldest, holder.oldest);
         day->holders.push_back(std::move(holder));
       }
@@ -72,6 +77,7 @@ class DayHolders {
   static void Add(const Waiting& more, LogDay::Holder* holder) {
     holder->pending += more.count + static_cast<int64>(more.later.all());
     holder->capped = holder->capped || more.more;
+    holder->unreadable = holder->unreadable || more.unreadable;
     holder->oldest = Earliest(holder->oldest, more.oldest);
   }
 
@@ -87,7 +93,11 @@ class DayHolders {
       const std::string sql = "SELECT EXISTS (SELECT FROM " + table +
                               " l WHERE l.xid >= pg_snapshot_xmin($1::pg_snapshot) AND NOT "
                               "pg_visible_in_snapshot(l.xid, $1::pg_snapshot) LIMIT 1)";
-      behind = RunSql(Access::kRead, sql.c_str(), {made.first->first}, Plan::kIndexOrder)[0][0] == "t";
+      const Status looked = pg::TryPart(pg::IsUnreadable, [&] {
+        behind = RunSql(Access::kRead, sql.c_str(), {made.first->first}, Plan::kIndexOrder)[0][0] == "t";
+      });
+      unreadable_ = unreadable_ || !looked.ok();
+      behind = behind || !looked.ok();
     }
     return behind;
   }
@@ -95,6 +105,7 @@ class DayHolders {
   const std::vector<LaneRecord> lanes_;
   const LogEstimate* const log_;
   std::map<std::string, bool> known_;  // of the day that is looked at: by snapshot
+  bool unreadable_ = false;            // in that day, where some lane stands or behind it
 };
 
 // About how many rows the table has: those of some hundred blocks, counted, as many times as there are more blocks.
@@ -189,8 +200,9 @@ int64 RetentionMicros() {
 }
 
 std::vector<LogDay> LoadLogDays(const LogDaysQuery& query) {
-  // A lock on the log, as every reader has it.
-  RunSql(Access::kRead, "SELECT FROM outbox_internal.log LIMIT 0");
+  // A lock on the log, as every reader has it. Its files are looked for as well, of which one may not be there.
+  static_cast<void>(
+      pg::TryPart(pg::IsUnreadable, [] { RunSql(Access::kRead, "SELECT FROM outbox_internal.log LIMIT 0"); }));
   DayHolders holders;
   const int64 retention = query.retention < 0 ? RetentionMicros() : query.retention;
   std::vector<LogDay> found;
@@ -209,7 +221,9 @@ std::vector<LogDay> LoadLogDays(const LogDaysQuery& query) {
     }
     day.used = heap != 0;
     if (day.used) {
-      day.rows = query.rows ? EstimateRows(day.table, heap) : 0;
+      if (query.rows && !pg::TryPart(pg::IsUnreadable, [&] { day.rows = EstimateRows(day.table, heap); }).ok()) {
+        day.rows = -1;
+      }
       holders.Find(query.limit, &day);
     }
     SetState(retention, &day);
@@ -256,7 +270,8 @@ LogGrowth MeasureGrowth(const std::vector<LogDay>& days) {
     if (!day.used || (day.begins != today && day.begins != today - days::kDayMicros)) {
       continue;
     }
-    const int64 first = FirstEvent(day);
+    int64 first = 0;
+    static_cast<void>(pg::TryPart(pg::IsUnreadable, [&] { first = FirstEvent(day); }));
     oldest = first != 0 && (oldest == 0 || first < oldest) ? first : oldest;
     const double of_it = static_cast<double>(day.bytes);
     const double left = 1 - static_cast<double>(now - today) / static_cast<double>(days::kDayMicros);

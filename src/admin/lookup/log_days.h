@@ -16,7 +16,7 @@ struct LogDay {
   int64 begins = 0;   // Unix microseconds; 0: no day
   int64 bytes = 0;    // with indexes and TOAST
   bool used = false;  // something was ever written to it
-  int64 rows = 0;     // about, if asked for
+  int64 rows = 0;     // about, if asked for; -1: they cannot be read
   struct Holder {
     std::string route;
     int64 pending = 0;    // 0: what it has still to read is not for it, as far as was counted
@@ -24,6 +24,7 @@ struct LogDay {
     int64 oldest = 0;     // since when the first of them has waited, as far as was looked; 0: not known, or none does
     std::string trouble;  // why the route cannot work; empty: it can
     bool known = true;    // what it wants: else pending is none that was counted
+    bool unreadable = false;
   };
   std::vector<Holder> holders;  // routes that have not passed all of it
   int64 oldest = 0;             // of all of them

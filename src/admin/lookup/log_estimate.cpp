@@ -6,6 +6,7 @@
 #include "days/day_table_ddl.h"
 #include "days/log_table.h"
 #include "pg/schemas.h"
+#include "pg/subtransaction.h"
 #include "pg/wall.h"
 
 extern "C" {
@@ -129,7 +130,10 @@ bool LogEstimate::whole() const {
   return true;
 }
 
-LogEstimate* EstimateLog() {
+namespace {
+
+// Its tables, which nobody has looked into yet.
+LogEstimate* ListLog() {
   const Oid log = pg::FindOurRelation("log");
   const Oid spare = pg::FindOurRelation("log_spare");
   List* leaves = OidIsValid(log) ? find_inheritance_children(log, NoLock) : NIL;
@@ -141,12 +145,43 @@ LogEstimate* EstimateLog() {
   estimate->today = static_cast<int>(pg::BelievedWall() / kDay);
   ListCell* cell = nullptr;
   foreach (cell, leaves) {
-    LogEstimate::Table* table = &estimate->tables[estimate->count++];
-    table->oid = lfirst_oid(cell);
-    Look(table, estimate->today);
+    estimate->tables[estimate->count++].oid = lfirst_oid(cell);
   }
+  return estimate;
+}
+
+void SortByDay(LogEstimate* estimate) {
   std::sort(estimate->tables, estimate->tables + estimate->count,
             [](const auto& a, const auto& b) { return a.day_from_today < b.day_from_today; });
+}
+
+}  // namespace
+
+LogEstimate* EstimateLog() {
+  LogEstimate* estimate = ListLog();
+  for (int i = 0; i < estimate->count; i++) {
+    Look(&estimate->tables[i], estimate->today);
+  }
+  SortByDay(estimate);
+  return estimate;
+}
+
+const LogEstimate* EstimateReadableLog() {
+  LogEstimate* estimate = nullptr;
+  if (pg::TryPart(pg::IsUnreadable, [&] { estimate = pg::Guard([] { return EstimateLog(); }); }).ok()) {
+    return estimate;
+  }
+  estimate = pg::Guard([] { return ListLog(); });
+  for (int i = 0; i < estimate->count; i++) {
+    LogEstimate::Table* table = &estimate->tables[i];
+    if (!pg::TryPart(pg::IsUnreadable, [&] { pg::Guard([&] { Look(table, estimate->today); }); }).ok()) {
+      table->readable = false;
+      table->indexed = false;
+      table->blocks = 0;
+      table->largest_xid = 0;
+    }
+  }
+  SortByDay(estimate);
   return estimate;
 }
 

@@ -13,7 +13,7 @@ struct LogEstimate {
   struct Table {
     Oid oid;
     int day_from_today;  // 0: today (UTC); of the spare table PG_INT32_MIN
-    bool readable;       // it could be locked, and stays so until the transaction ends
+    bool readable;       // it could be locked, and stays so until the transaction ends, and looked into
     int64 bytes;         // with indexes and TOAST
     bool indexed;        // by transaction id
     uint64 largest_xid;  // 0: it is empty, or not indexed
@@ -31,8 +31,10 @@ struct LogEstimate {
   bool whole() const;
 };
 
-// palloc'd.
+// palloc'd. Raises an error where a table's file or index cannot be read.
 LogEstimate* EstimateLog();
+// The same; such a table is left out, as one that is locked. For code that owns things: not plain.
+const LogEstimate* EstimateReadableLog();
 
 // Where the rows of a transaction and of later ones begin in one of the tables.
 struct LogBegin {

@@ -21,10 +21,11 @@ void Add(const Waiting& more, const OwnedLaneView* view, RouteWaiting* route) {
   route->standing += Stands(view) ? more.count : 0;
   route->oldest = route->oldest == 0 || (more.oldest != 0 && more.oldest < route->oldest) ? more.oldest : route->oldest;
   route->more = route->more || more.more;
+  route->unreadable = route->unreadable || more.unreadable;
 }
 
 void AddTold(const OwnedLaneView& view, int64 there_since, RouteWaiting* route) {
-  Add(Waiting{view.waiting, view.oldest, false, 0, {}}.Since(there_since), &view, route);
+  Add(Waiting{view.waiting, view.oldest, false, 0, {}, false}.Since(there_since), &view, route);
 }
 
 void NoteBehind(const OwnedLaneView& view, RouteWaiting* route) {
@@ -188,7 +189,7 @@ std::map<int64, RouteWaiting> WaitingByRoute(const std::vector<OwnedLaneView>& v
     }
     if (const pg::StandingSlot* slot = FindStanding(standing, id, *position); slot != nullptr) {
       position->base = slot->looked_to.Get().value();
-      Add(Waiting{slot->waiting, slot->oldest, false, 0, {}}.Since(lane.there_since), view, route);
+      Add(Waiting{slot->waiting, slot->oldest, false, 0, {}, false}.Since(lane.there_since), view, route);
     }
   };
   for (LaneRecord& lane : lanes) {
@@ -199,7 +200,7 @@ std::map<int64, RouteWaiting> WaitingByRoute(const std::vector<OwnedLaneView>& v
   }
   SurveyLimits limits = kFigureSurvey;
   limits.parked = readable.parked ? limits.parked : 0;
-  const std::vector<LaneWaiting> found = Survey(lanes, log, limits);
+  const std::vector<LaneWaiting> found = SurveyReadable(lanes, log, limits);
   for (size_t i = 0; i < lanes.size(); i++) {
     const LaneRecord& lane = lanes[i];
     RouteWaiting* route = &routes[lane.route_id];
@@ -208,7 +209,8 @@ std::map<int64, RouteWaiting> WaitingByRoute(const std::vector<OwnedLaneView>& v
       Add(found[i].sides[s].Since(lane.there_since), by_lane.Find(lane.route_id, lane.lane, lane.sides[s].side), route);
     }
   }
-  if (!log.whole()) {
+  if (!log.whole() ||
+      std::any_of(routes.begin(), routes.end(), [](const auto& one) { return one.second.unreadable; })) {
     std::map<int64, int64> behind;  // by route
     for (size_t i = 0; i < lanes.size(); i++) {
       const int64 since = BehindSince(lanes[i], by_lane.Find(lanes[i].route_id, lanes[i].lane));
@@ -218,7 +220,7 @@ std::map<int64, RouteWaiting> WaitingByRoute(const std::vector<OwnedLaneView>& v
     }
     for (auto& [id, route] : routes) {
       const int64 since = behind[id];
-      route.uncounted = route.more && route.count == 0 && since != 0;
+      route.uncounted = (!log.whole() || route.unreadable) && route.more && route.count == 0 && since != 0;
       route.oldest = route.uncounted && route.oldest == 0 ? since : route.oldest;
     }
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "admin/lookup/transaction_times.h"
 #include "log/window/snapshots.h"
 #include "log/window/window_scan.h"
+#include "pg/subtransaction.h"
 #include "pg/wall.h"
 
 namespace outbox::admin {
@@ -207,8 +209,12 @@ class Surveyor {
 
   std::vector<LaneWaiting> Result() const {
     const auto waiting = [](const SurveyCount& count) {
-      return Waiting{count.walked + static_cast<int64>(std::llround(count.estimated)), count.oldest, count.more,
-                     count.more ? count.unseen : 0, count.later};
+      return Waiting{count.walked + static_cast<int64>(std::llround(count.estimated)),
+                     count.oldest,
+                     count.more,
+                     count.more ? count.unseen : 0,
+                     count.later,
+                     false};
     };
     std::vector<LaneWaiting> result;
     for (size_t i = 0; i < lanes_.size(); i++) {
@@ -243,6 +249,57 @@ bool Earlier(const Snapshot& a, const Snapshot& b) {
 std::vector<LaneWaiting> Survey(const std::vector<LaneRecord>& lanes, const LogEstimate& log,
                                 const SurveyLimits& limits, const Snapshot* until) {
   return Surveyor(lanes, log, limits, until).Run();
+}
+
+namespace {
+
+// Of lanes that were not counted.
+std::vector<LaneWaiting> Unreadable(const std::vector<LaneRecord>& lanes) {
+  Waiting one;
+  one.more = true;
+  one.unreadable = true;
+  std::vector<LaneWaiting> waiting;
+  for (const LaneRecord& lane : lanes) {
+    waiting.push_back({lane.spec != nullptr ? one : Waiting(),
+                       std::vector<Waiting>(lane.sides.size(), lane.spec != nullptr ? one : Waiting())});
+  }
+  return waiting;
+}
+
+// Whether all could be read.
+bool TrySurvey(const std::vector<LaneRecord>& lanes, const LogEstimate& log, const SurveyLimits& limits,
+               std::vector<LaneWaiting>* waiting) {
+  return pg::TryPart(pg::IsUnreadable, [&] { *waiting = Survey(lanes, log, limits); }).ok();
+}
+
+}  // namespace
+
+std::vector<LaneWaiting> SurveyReadable(const std::vector<LaneRecord>& lanes, const LogEstimate& log,
+                                        const SurveyLimits& limits) {
+  std::vector<LaneWaiting> all;
+  if (TrySurvey(lanes, log, limits, &all)) {
+    return all;
+  }
+  std::vector<std::vector<LaneRecord>> routes;
+  for (const LaneRecord& lane : lanes) {
+    if (routes.empty() || routes.back()[0].route_id != lane.route_id) {
+      routes.emplace_back();
+    }
+    routes.back().push_back(lane);
+  }
+  SurveyLimits share = limits;
+  for (size_t* limit : {&share.rows, &share.judgments, &share.pages, &share.parked}) {
+    *limit = *limit == 0 ? 0 : Max(*limit / routes.size(), size_t{1});
+  }
+  all.clear();
+  for (const std::vector<LaneRecord>& route : routes) {
+    std::vector<LaneWaiting> waiting;
+    if (!TrySurvey(route, log, share, &waiting)) {
+      waiting = Unreadable(route);
+    }
+    std::move(waiting.begin(), waiting.end(), std::back_inserter(all));
+  }
+  return all;
 }
 
 }  // namespace outbox::admin

@@ -22,9 +22,10 @@ struct Waiting {
   int64 count = 0;
   // Since when the first of them that is known has waited (created_at, or deliver_at), Unix microseconds; 0: none is.
   int64 oldest = 0;
-  bool more = false;  // not all rows behind the lane were looked at
-  int64 unseen = 0;   // then: created_at of the first row that was not
-  DueCounts later;    // what is not due yet, if asked for
+  bool more = false;        // not all rows behind the lane were looked at
+  int64 unseen = 0;         // then: created_at of the first row that was not
+  DueCounts later;          // what is not due yet, if asked for
+  bool unreadable = false;  // of what is behind the lane a page or a file cannot be read: nothing was counted
 
   // For a lane that is there since then: nothing has waited for it for longer.
   Waiting Since(int64 there_since) const {
@@ -62,6 +63,11 @@ inline constexpr SurveyLimits kFigureSurvey = {2'000, 20'000, 8, 48, 200, false}
 // covers. Throws PgError.
 std::vector<LaneWaiting> Survey(const std::vector<LaneRecord>& lanes, const LogEstimate& log,
                                 const SurveyLimits& limits, const Snapshot* until = nullptr);
+
+// The same, of what can be read: where a page or a file cannot, each route is looked at by itself, with its share of
+// what may be walked, and those whose part of the log that concerns are `unreadable`.
+std::vector<LaneWaiting> SurveyReadable(const std::vector<LaneRecord>& lanes, const LogEstimate& log,
+                                        const SurveyLimits& limits);
 
 // Whether `a` was taken before `b`, of the same server: a later snapshot sees more.
 bool Earlier(const Snapshot& a, const Snapshot& b);

@@ -36,8 +36,9 @@ int64 KeepArgument(FunctionCallInfo fcinfo, int number) {
 std::string Describe(const LogDay& day) {
   const std::string size =
       RunSql(Access::kRead, "SELECT pg_size_pretty($1::bigint)", {Cell(std::to_string(day.bytes))})[0][0].value();
-  return "outbox_internal." + day.table + " (" + size + ", about " + std::to_string(day.rows) +
-         (day.rows == 1 ? " event)" : " events)");
+  const std::string rows = day.rows < 0 ? "not all of which can be read"
+                                        : "about " + std::to_string(day.rows) + (day.rows == 1 ? " event" : " events");
+  return "outbox_internal." + day.table + " (" + size + ", " + rows + ")";
 }
 
 // In the transaction that is under way; its lock on outbox_internal.log goes with it.
@@ -59,7 +60,7 @@ bool Drop(const LogDay& day, const Cell& reason) {
     WriteAudit("drop_expired", Cell(), Cell(),
                JsonObject()
                    .Add("log_table", Cell("outbox_internal." + day.table))
-                   .Add("rows", day.rows)
+                   .AddRaw("rows", day.rows < 0 ? "null" : std::to_string(day.rows))
                    .Add("bytes", day.bytes),
                reason);
   }

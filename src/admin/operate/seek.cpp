@@ -4,7 +4,7 @@
 // route that is created with a timestamp). The workers see that their lanes were moved, release them in good order
 // (what is in flight of parked events is not sent twice for this), and whoever claims them begins there. Parked events
 // stay as they are, and what people have given up stays given up: up to now, lanes pass over both
-// (log/window/settled.h).
+// (log/window/settled.h). Where that window cannot be read, a move to infinity is one to now, which begins with none.
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
@@ -19,6 +19,7 @@
 #include "log/progress/lane_tables.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
+#include "pg/subtransaction.h"
 #include "pg/transaction_end.h"
 
 namespace {
@@ -33,6 +34,11 @@ struct Counts {
   int64 passed_over = 0;
   int64 given_up = 0;  // skipped or discarded: left alone
   int64 edited = 0;    // of those that are sent
+  // Why they are not known: a page or a file of the log cannot be read, and the lane that stands there can be moved all
+  // the same.
+  outbox::Status unreadable;
+
+  Cell Known(int64 count) const { return unreadable.ok() ? Cell(std::to_string(count)) : Cell(); }
 };
 
 Counts CountEvents(const std::string& route, int64 at) {
@@ -72,6 +78,14 @@ Counts CountEvents(const std::string& route, int64 at) {
 }
 
 void TellMove(const std::string& route, const Counts& counts, bool dry_run) {
+  if (!counts.unreadable.ok()) {
+    Notice(
+        std::string(dry_run ? "dry run: " : "") + "how many events route \"" + route + "\" " +
+            (dry_run ? "would send or pass over" : "sends and passes over") + " is not known",
+        "The log cannot be read: " + counts.unreadable.error().message + " (" + counts.unreadable.error().code + ").",
+        dry_run ? "dry_run => false moves it all the same." : "");
+    return;
+  }
   Notice(std::string(dry_run ? "dry run: " : "") + "route \"" + route + "\" " + (dry_run ? "would send " : "sends ") +
              std::to_string(counts.again) +
              (counts.again == 1 ? " delivered event again, " : " delivered events again, ") +
@@ -134,7 +148,8 @@ Cell MovableRoute(const std::string& route, bool lock) {
   return rows[0][0];
 }
 
-void Move(const std::string& route, int64 at) {
+// `unread`: behind all of the log as it is, without a window that would be read up to `at`.
+void Move(const std::string& route, int64 at, bool unread) {
   LockToWrite({"route", "lane", "side_lane", "lane_start"});
   const Cell id = MovableRoute(route, true);
   int64 clock = 0;
@@ -145,7 +160,7 @@ void Move(const std::string& route, int64 at) {
     outbox::log::LockPositions(route_id, ShareLock, true);
     clock = outbox::pg::TakeReadings(1);
   });
-  RouteStart start = ParseStart(Cell(UnixMicrosText(at)));
+  RouteStart start = ParseStart(Cell(unread ? "now" : UnixMicrosText(at)));
   RunSql(
       Access::kWrite,
       // What lanes did before the oldest retained event concerns no event any more.
@@ -185,7 +200,8 @@ OUTBOX_FUNCTION(outbox_seek) {
   }
   Batches batches(fcinfo, "outbox.seek()", !dry_run);
   int64 newest = NewestTime() + kPgEpochMicros;
-  if (TIMESTAMP_IS_NOEND(PG_GETARG_TIMESTAMPTZ(1))) {
+  const bool infinity = TIMESTAMP_IS_NOEND(PG_GETARG_TIMESTAMPTZ(1));
+  if (infinity) {
     at = newest + 1;  // the newest event, too
   } else if (*at > newest) {
     throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "cannot move a route into the future",
@@ -193,8 +209,12 @@ OUTBOX_FUNCTION(outbox_seek) {
                     "Pass 'infinity' to pass over everything that waits."};
   }
   const ParkedCount parked = CountParkedOf(MovableRoute(*route, false).value());
-  (void)LetLanesSave(route, nullptr);
-  const Counts counts = CountEvents(*route, *at);
+  Counts counts;
+  outbox::Status unreadable = outbox::pg::TryPart(outbox::pg::IsUnreadable, [&] {
+    (void)LetLanesSave(route, nullptr);
+    counts = CountEvents(*route, *at);
+  });
+  counts.unreadable = std::move(unreadable);
   std::optional<int64> oldest = OldestRetained();
   if (!oldest || *at < *oldest) {
     Notice(oldest ? "the log begins at " + UnixMicrosText(*oldest) : "the log is empty",
@@ -205,18 +225,18 @@ OUTBOX_FUNCTION(outbox_seek) {
     WriteAudit("seek", route, Cell(),
                JsonObject()
                    .Add("at", Cell(UnixMicrosText(*at)))
-                   .Add("again", counts.again)
-                   .Add("first_time", counts.first_time)
-                   .Add("passed_over", counts.passed_over)
-                   .Add("given_up", counts.given_up)
-                   .Add("edited", counts.edited),
+                   .AddRaw("again", counts.Known(counts.again).value_or("null"))
+                   .AddRaw("first_time", counts.Known(counts.first_time).value_or("null"))
+                   .AddRaw("passed_over", counts.Known(counts.passed_over).value_or("null"))
+                   .AddRaw("given_up", counts.Known(counts.given_up).value_or("null"))
+                   .AddRaw("edited", counts.Known(counts.edited).value_or("null")),
                reason);
-    Move(*route, *at);
+    Move(*route, *at, infinity && !counts.unreadable.ok());
     outbox::pg::NoteConfigChange();
     outbox::pg::NoteParkedChange();
     batches.Commit();
   }
   TellMove(*route, counts, dry_run);
   TellParked(parked);
-  return batches.Result({Cell(std::to_string(counts.again)), Cell(std::to_string(counts.passed_over))});
+  return batches.Result({counts.Known(counts.again), counts.Known(counts.passed_over)});
 }

@@ -18,10 +18,10 @@ OUTBOX_FUNCTION(outbox_day) {
     }
     const std::string holders = HoldersText(day);
     result.Add({day.begins == 0 ? Cell() : Cell(day.table.substr(sizeof("log_") - 1)),
-                Cell("outbox_internal." + day.table), Cell(day.state), Cell(std::to_string(day.rows)),
-                Cell(std::to_string(day.bytes)), known ? Cell(std::to_string(pending)) : Cell(),
-                Cell(capped ? "true" : "false"), UnixMicrosCell(day.oldest), TextCell(holders.c_str()),
-                UnixMicrosCell(day.goes_at)});
+                Cell("outbox_internal." + day.table), Cell(day.state),
+                day.rows < 0 ? Cell() : Cell(std::to_string(day.rows)), Cell(std::to_string(day.bytes)),
+                known ? Cell(std::to_string(pending)) : Cell(), Cell(capped ? "true" : "false"),
+                UnixMicrosCell(day.oldest), TextCell(holders.c_str()), UnixMicrosCell(day.goes_at)});
   }
   return static_cast<Datum>(0);
 }

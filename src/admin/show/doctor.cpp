@@ -1,7 +1,11 @@
 #include "admin/show/doctor.h"
 
+#include <initializer_list>
+
 #include "base/utf8.h"
 #include "pg/entry.h"
+#include "pg/subtransaction.h"
+#include "pg/trouble_hints.h"
 
 namespace outbox::admin {
 
@@ -56,35 +60,90 @@ namespace {
 
 using namespace outbox::admin;
 
+struct Check {
+  const char* name;  // of its first row
+  void (*look)(Findings*);
+};
+
+// What ends one check ends no other: a page that cannot be read is when one wants to know of everything else.
+template <typename Look>
+bool Try(const char* name, Findings* findings, const Look& look) {
+  const outbox::Status status = outbox::pg::TryPart(outbox::pg::ConcernsPart, look);
+  if (status.ok()) {
+    return true;
+  }
+  const outbox::Error& error = status.error();
+  findings->Problem(
+      name,
+      "This check failed, and could not look at all that it looks at: " + error.message + " (" + error.code + ").",
+      outbox::pg::IsUnreadable(error.code)
+          ? outbox::pg::kUnreadableHint
+          : "The server's log has the whole error. The other checks are not concerned.");
+  return false;
+}
+
+void LookAt(std::initializer_list<Check> checks, Findings* findings) {
+  for (const Check& check : checks) {
+    static_cast<void>(Try(check.name, findings, [&] { check.look(findings); }));
+  }
+}
+
+// A check that others rest on: false also where it failed.
+bool LookFirst(const char* name, bool (*look)(Findings*), Findings* findings) {
+  bool go_on = false;
+  static_cast<void>(Try(name, findings, [&] { go_on = look(findings); }));
+  return go_on;
+}
+
 Findings LookAtAll() {
   Findings findings;
   if (RecoveryInProgress()) {
     CheckStandby(&findings);
     return findings;
   }
-  CheckPreload(&findings);
-  if (!CheckVersion(&findings)) {
+  LookAt({{"preload", CheckPreload}}, &findings);
+  if (!LookFirst("version", CheckVersion, &findings)) {
     return findings;  // the others would look for tables that are not there
   }
-  if (!CheckLocks(&findings)) {
-    CheckClock(&findings);
+  if (!LookFirst("locks", CheckLocks, &findings)) {
+    LookAt({{"clock", CheckClock}}, &findings);
     return findings;
   }
-  if (!CheckReach(&findings)) {
+  if (!LookFirst("owners", CheckReach, &findings)) {
     return findings;
   }
-  for (auto check :
-       {CheckIdentity, CheckClock, CheckRetention, CheckPublications, CheckSubscriptions, CheckOwners, CheckRights}) {
-    check(&findings);
-  }
-  if (IsCopy()) {
+  LookAt({{"identity", CheckIdentity},
+          {"clock", CheckClock},
+          {"retention", CheckRetention},
+          {"publications", CheckPublications},
+          {"subscriptions", CheckSubscriptions},
+          {"owners", CheckOwners},
+          {"rights", CheckRights}},
+         &findings);
+  bool copy = false;
+  if (Try("identity", &findings, [&] { copy = IsCopy(); }) && copy) {
     findings.Before("SELECT outbox.adopt() comes first, see the check \"identity\". If it is still said then: ");
   }
-  for (auto check : {CheckProcesses, CheckDayTables, CheckLog, CheckIndexes, CheckRoutes, CheckLoneEmits, CheckLanes,
-                     CheckDestinations, CheckHolders, CheckParked, CheckReplays, CheckPauses, CheckAdoption,
-                     CheckGuards, CheckTriggers, CheckForeignKeys, CheckForeignRows, CheckInbox, CheckFigures}) {
-    check(&findings);
-  }
+  LookAt({{"launcher", CheckProcesses},
+          {"day tables", CheckDayTables},
+          {"log", CheckLog},
+          {"index", CheckIndexes},
+          {"route", CheckRoutes},
+          {"lone events", CheckLoneEmits},
+          {"lane", CheckLanes},
+          {"destination", CheckDestinations},
+          {"held", CheckHolders},
+          {"parked", CheckParked},
+          {"replay", CheckReplays},
+          {"pause", CheckPauses},
+          {"adoption", CheckAdoption},
+          {"guards", CheckGuards},
+          {"triggers", CheckTriggers},
+          {"foreign keys", CheckForeignKeys},
+          {"foreign rows", CheckForeignRows},
+          {"inbox", CheckInbox},
+          {"figures", CheckFigures}},
+         &findings);
   return findings;
 }
 

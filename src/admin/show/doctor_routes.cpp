@@ -271,8 +271,10 @@ void NoteTrouble(const LaneRecord& lane, const std::string& name, const LaneView
   SharedTrouble* trouble =
       Note(lane, name, met.error_class, met.code,
            std::string(ErrorClassName(met.error_class)) + " trouble, " + met.code + ": " + met.message, troubles);
-  trouble->person = met.error_class == ErrorClass::kConfig;
+  const bool unreadable = met.error_class == ErrorClass::kInternal && pg::IsUnreadable(met.code);
+  trouble->person = met.error_class == ErrorClass::kConfig || unreadable;
   trouble->hint = view.state == LaneState::kPaused            ? kPausedHint
+                  : unreadable                                ? pg::kUnreadableHint
                   : trouble->person                           ? ForAPerson(met.code)
                   : std::strcmp(met.code, pg::kDiskFull) == 0 ? pg::kDiskFullHint
                   : met.error_class == ErrorClass::kTopic

@@ -132,8 +132,9 @@ OUTBOX_FAMILY(kNotOwn, "outbox_routes_without_figures", kGauge, "",
               "routes counted as other: outbox.max_series is used up");
 OUTBOX_FAMILY(kNotOwnDestinations, "outbox_destinations_without_figures", kGauge, "",
               "destinations counted as other: outbox.max_destinations is used up");
-OUTBOX_FAMILY(kLeftOut, "outbox_figures_left_out", kGauge, "",
-              "1 for each table that was locked and not waited for: what it would have told is left out");
+OUTBOX_FAMILY(
+    kLeftOut, "outbox_figures_left_out", kGauge, "",
+    "1 for each table that was locked and not waited for, or cannot be read: what it would have told is left out");
 
 double Seconds(int64 micros) {
   return static_cast<double>(micros) / 1e6;
@@ -307,6 +308,10 @@ void AddBacklog(const Sources& from, const LogEstimate* log) {
   readable.parked = Guard([] { return LockToLook("parked"); });
   const std::map<int64, RouteWaiting> waiting = WaitingByRoute(from.view.lanes, from.view.standing, *log, readable);
   const int64 now = Guard([] { return outbox::pg::ClockNow(); });  // what dated the events
+  if (log->whole() &&
+      std::any_of(waiting.begin(), waiting.end(), [](const auto& one) { return one.second.unreadable; })) {
+    from.samples->Add(kLeftOut, from.samples->none(), "part", "log", 1);  // else AddLog() has told it
+  }
   for (const Route& route : from.routes) {
     const auto found = waiting.find(route.id);
     const RouteWaiting of = found == waiting.end() ? RouteWaiting() : found->second;
@@ -573,7 +578,7 @@ void Collect(Samples* samples) {
   AddServer(&from);
   AddIdentity(from);
   Load(&from);
-  const LogEstimate* log = Guard([]() -> const LogEstimate* { return EstimateLog(); });
+  const LogEstimate* log = EstimateReadableLog();
   AddLog(from, log);
   AddDays(from, log);
   AddFigures(from);

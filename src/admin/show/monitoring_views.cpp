@@ -114,7 +114,7 @@ Row LagRow(const LaneRecord& lane, const SideRecord* side, const Waiting& waitin
              side != nullptr ? Cell(TopicsOf(*side)) : Cell(),
              lane.server,
              StateCell(view, shown, waiting, due, pause),
-             lane.spec != nullptr ? Cell(std::to_string(waiting.count)) : Cell(),
+             lane.spec != nullptr && !waiting.unreadable ? Cell(std::to_string(waiting.count)) : Cell(),
              waiting.more ? "true" : "false",
              UnixMicrosCell(waiting.oldest),
              DelayCell(waiting, due),
@@ -167,6 +167,11 @@ Waiting WithFound(Waiting waiting, const LaneId& id, const OwnedLaneView* view, 
   waiting.oldest = waiting.oldest == 0 || (oldest != 0 && oldest < waiting.oldest) ? oldest : waiting.oldest;
   waiting.unseen = waiting.unseen == 0 ? behind : waiting.unseen;
   return waiting;
+}
+
+// See WithFound(): 0 where all of the log could be read.
+int64 BehindUnread(const LogEstimate& log, const Waiting& waiting, const LaneRecord& lane, const OwnedLaneView* view) {
+  return log.whole() && !waiting.unreadable ? 0 : BehindSince(lane, view);
 }
 
 int Badness(const OwnedDestinationView& view) {
@@ -234,8 +239,8 @@ OUTBOX_FUNCTION(outbox_lag) {
       GoOn(by_lane.Find(lane.route_id, lane.lane, side.side), &side.position);
     }
   }
-  const LogEstimate* log = Guard([]() -> const LogEstimate* { return EstimateLog(); });
-  const std::vector<LaneWaiting> waiting = Survey(lanes, *log, kLagSurvey);
+  const LogEstimate* log = EstimateReadableLog();
+  const std::vector<LaneWaiting> waiting = SurveyReadable(lanes, *log, kLagSurvey);
   for (size_t i = 0; i < lanes.size(); i++) {
     const LaneRecord& lane = lanes[i];
     const std::vector<Due> due = DueOf(lane, overdue);
@@ -243,14 +248,14 @@ OUTBOX_FUNCTION(outbox_lag) {
     const OwnedLaneView* view = by_lane.Find(lane.route_id, lane.lane);
     const bool shown = !not_shown.contains({lane.route_id, lane.lane});
     const Waiting own = WithFound(waiting[i].own, {lane.route_id, lane.lane, 0}, view, lane.position, standing,
-                                  log->whole() ? 0 : BehindSince(lane, view));
+                                  BehindUnread(*log, waiting[i].own, lane, view));
     result.Add(LagRow(lane, nullptr, own.Since(lane.there_since), view, shown, parked[{lane.route_id, lane.lane}],
                       due[0], pause));
     for (size_t s = 0; s < lane.sides.size(); s++) {
       const SideRecord& side = lane.sides[s];
       view = by_lane.Find(lane.route_id, lane.lane, side.side);
       const Waiting aside = WithFound(waiting[i].sides[s], {lane.route_id, lane.lane, side.side}, view, side.position,
-                                      standing, log->whole() ? 0 : BehindSince(lane, view));
+                                      standing, BehindUnread(*log, waiting[i].sides[s], lane, view));
       result.Add(LagRow(lane, &side, aside.Since(lane.there_since), view, shown, {}, due[1 + s], pause));
     }
   }

@@ -254,7 +254,7 @@ void AddDrains(std::vector<Operation>* operations) {
                    [now](const OwnedLaneView& view) { return view.owned && IsBehind(view.behind_since, now); })) {
     return;
   }
-  const LogEstimate* log = Guard([]() -> const LogEstimate* { return EstimateLog(); });
+  const LogEstimate* log = EstimateReadableLog();
   const std::map<int64, RouteWaiting> waiting = WaitingByRoute(views, ReadStanding(MyDatabaseId), *log);
   const std::map<int64, OverdueOfRoute> overdue = OverdueByRoute();
   const std::vector<Pause> pauses = LoadPauses();
@@ -291,7 +291,7 @@ void AddDrains(std::vector<Operation>* operations) {
     of.rate = sends ? of.rate : -1;
     const Pause* pause = FindRoutePause(pauses, Number(route[0]), route[2].value());
     of.hint = of.counted ? DrainHint(pause, behind, of)
-                         : Cell("The log is locked and cannot be counted: outbox.doctor() says by whom.");
+                         : Cell("The log is locked or damaged and cannot be counted: see outbox.doctor().");
     operations->push_back(std::move(of));
   }
 }
