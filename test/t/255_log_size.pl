@@ -147,6 +147,10 @@ Outbox::Faults::put('log.seen', 86400 * 1000000);
 like(sql($disk), qr/^ok: The disk has \d+ \w+ free, and the log grows by \d+ \w+ a day/, 'with a day before it is');
 Outbox::Faults::put('log.disk_free', 63 * 1048576);
 like(sql($disk), qr/^problem: The disk has 63 MB free: emit\(\) fails when that is used up, .*Make room there\./, 'a disk with next to nothing left is one, whatever the pace');
+Outbox::Faults::put('log.disk_free', 1024 * 1048576);
+Outbox::Faults::put('log.disk_files', 17);
+like(sql($disk), qr/^problem: The disk has 1024 MB free, and only 17 more files can be made there: its file system has too few inodes\..*df -i/, 'so is one with no room for files');
+Outbox::Faults::disarm('log.disk_files');
 Outbox::Faults::put('doctor.disk_nothing', 1);
 Outbox::Faults::put('log.disk_free', 1048576);
 like(sql($disk), qr/^warning: The disk has 1024 kB free, and the log grows by \d+ \w+ a day: at that pace it is full in \d+ (?:minutes|hours|days)\. Days go 20000d after their end: lower outbox\.retention/,

@@ -164,11 +164,8 @@ void FindInTheWay(int64 locked_since, LogDay* day) {
   }
 }
 
-// Bytes that are free where a new day of the log is made; -1: unknown.
-int64 FreeBytes() {
-  if (const int64 asked = OUTBOX_FAULT_VALUE("log.disk_free"); asked > 0) {
-    return asked;
-  }
+// What is free where a new day of the log is made.
+void FindFree(LogGrowth* growth) {
   const Oid tablespace = static_cast<Oid>(std::stoul(
       RunSql(Access::kRead, "SELECT reltablespace FROM pg_class WHERE oid = 'outbox_internal.log'::regclass")[0][0]
           .value()));
@@ -178,7 +175,13 @@ int64 FreeBytes() {
   struct statvfs disk = {};
   // The database has no directory there before its first table.
   const bool found = statvfs(path.c_str(), &disk) == 0 || statvfs(path.substr(0, path.rfind('/')).c_str(), &disk) == 0;
-  return found ? static_cast<int64>(disk.f_bavail) * static_cast<int64>(disk.f_frsize) : -1;
+  const int64 bytes = OUTBOX_FAULT_VALUE("log.disk_free");
+  const int64 files = OUTBOX_FAULT_VALUE("log.disk_files");
+  growth->disk_free = bytes > 0 ? bytes
+                      : found   ? static_cast<int64>(disk.f_bavail) * static_cast<int64>(disk.f_frsize)
+                                : -1;
+  // A file system that makes inodes as they are needed says that it has none.
+  growth->files_free = files > 0 ? files : found && disk.f_files > 0 ? static_cast<int64>(disk.f_favail) : -1;
 }
 
 // created_at of about the first event of the day; 0: none.
@@ -256,7 +259,7 @@ std::string HoldersText(const LogDay& day) {
 
 LogGrowth MeasureGrowth(const std::vector<LogDay>& days) {
   LogGrowth growth;
-  growth.disk_free = FreeBytes();
+  FindFree(&growth);
   const int64 now = pg::Guard([] { return pg::ClockNow(); });
   const int64 today = now - now % days::kDayMicros;
   int64 all = 0;

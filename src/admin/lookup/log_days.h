@@ -58,11 +58,12 @@ std::string HoldersText(const LogDay& day);
 
 // How fast the log grows, and how much room it has.
 struct LogGrowth {
-  int64 seen = 0;        // microseconds that the pace was seen for: 24 hours, less where the log is younger
-  int64 grown = 0;       // bytes in that time
-  int64 per_day = -1;    // bytes, at that pace; -1: unknown, there is no log of ten minutes
-  int64 to_come = -1;    // bytes that it still grows by until days go as fast as they come; -1: unknown, or no end
-  int64 disk_free = -1;  // bytes where new days are made; -1: unknown
+  int64 seen = 0;         // microseconds that the pace was seen for: 24 hours, less where the log is younger
+  int64 grown = 0;        // bytes in that time
+  int64 per_day = -1;     // bytes, at that pace; -1: unknown, there is no log of ten minutes
+  int64 to_come = -1;     // bytes that it still grows by until days go as fast as they come; -1: unknown, or no end
+  int64 disk_free = -1;   // bytes where new days are made; -1: unknown
+  int64 files_free = -1;  // how many files can be made there (inodes); -1: unknown, or as many as there is room for
 };
 LogGrowth MeasureGrowth(const std::vector<LogDay>& days);
 

@@ -99,6 +99,20 @@ void CheckDisk(const std::vector<LogDay>& days, Findings* findings) {
                       "outbox.lag says which routes hold them.");
     return;
   }
+  // A day of outbox takes some dozens of files.
+  constexpr int64 kFewFiles = 1000;
+  if (growth.files_free >= 0 && growth.files_free < kFewFiles) {
+    findings->Problem(
+        "disk",
+        room + ", and " +
+            (growth.files_free == 0 ? std::string("no file can be made there any more")
+                                    : "only " + std::to_string(growth.files_free) + " more files can be made there") +
+            ": its file system has too few inodes. When there are none the keeper makes no day table, and "
+            "tables that grow beyond a gigabyte cannot.",
+        "df -i says how many there are. Remove files there, or give the log a disk of its own: ALTER TABLE "
+        "outbox_internal.log SET TABLESPACE ...");
+    return;
+  }
   if (growth.per_day < 0 || growth.disk_free < 0) {
     findings->Ok("disk",
                  room + (growth.per_day < 0 ? ". How fast the log grows is known ten minutes after its first event."
