@@ -39,7 +39,7 @@ COMMENT ON COLUMN outbox.lag.inflight IS 'read from the log and not yet acknowle
 COMMENT ON COLUMN outbox.lag.parked IS 'events of this lane in outbox_internal.parked, whatever their state';
 COMMENT ON COLUMN outbox.lag.parked_capped IS 'counting stopped after 10,000 events of a lane and state: there are at least as many as parked, or overdue, says';
 COMMENT ON COLUMN outbox.lag.next_try IS 'while something is in the way: when it is tried again';
-COMMENT ON COLUMN outbox.lag.error_class IS 'what is in the way: topic, destination, config, ...; NULL: nothing';
+COMMENT ON COLUMN outbox.lag.error_class IS 'what is in the way: topic, destination, config, ...; of a lane without an owner, why a relay worker that runs cannot claim it; NULL: nothing';
 COMMENT ON COLUMN outbox.lag.error_code IS 'the destination''s own code';
 COMMENT ON COLUMN outbox.lag.error_message IS 'for people';
 COMMENT ON COLUMN outbox.lag.error_since IS 'since when';

@@ -65,6 +65,7 @@ struct WorkerSlot {
   uint64 incarnation;             // random, never 0; what outbox_internal.lane.owner holds
   TimestampTz since;              // when the slot was taken
   int64 shares_since;             // a relay worker takes its part of the lanes, monotonic microseconds; 0: it does not
+  ErrorText trouble;              // of a relay worker: what its own work fails of, such as the claim of a lane
   uint64 terminated;              // incarnation of the last one here that got a SIGTERM; also when the slot is free
   pg_atomic_uint32 pending;       // set 0 -> 1 by a commit that emitted (then the latch is set), cleared before reading
   pg_atomic_uint32 stop;          // the worker is asked to leave in good order

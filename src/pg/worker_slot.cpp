@@ -50,6 +50,7 @@ void ClearLocked(WorkerSlot* slot) {
   slot->proc_number = -1;
   slot->incarnation = 0;
   slot->shares_since = 0;
+  slot->trouble = {};
 }
 
 void ReleaseAtExit(int code, Datum arg) {
@@ -83,6 +84,7 @@ void TakeWorkerSlot(SlotTicket* ticket) {
       slot->incarnation = ticket->incarnation;
       slot->since = GetCurrentTimestamp();
       slot->shares_since = 0;
+      slot->trouble = {};
       pg_atomic_write_u32(&slot->pending, 0);
       pg_atomic_write_u32(&slot->stop, 0);
       pg_atomic_write_u32(&slot->lanes_freed, 0);
@@ -181,6 +183,19 @@ void BeginSharing() {
     LWLockRelease(Shared()->lock);
     NoteLanesFreed();
   }
+}
+
+void ShowWorkerTrouble(const Error* error) {
+  ErrorText text;
+  text.Set(error);
+  const ErrorText& shown = my_slot->trouble;  // nobody else writes it
+  if (text.error_class == shown.error_class && strcmp(text.code, shown.code) == 0 &&
+      strcmp(text.message, shown.message) == 0) {
+    return;
+  }
+  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  my_slot->trouble = text;
+  LWLockRelease(Shared()->lock);
 }
 
 void EndSharing() {

@@ -48,6 +48,8 @@ void TerminateWorkers(Oid database);
 // This relay worker takes its part of the lanes from now on, or does no longer. Both tell the others.
 void BeginSharing();
 void EndSharing();
+// What the work of this relay worker fails of that is no lane's; nullptr: nothing does.
+void ShowWorkerTrouble(const Error* error);
 // Relay workers of a database that take their part.
 struct Sharers {
   int all = 0;

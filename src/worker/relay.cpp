@@ -12,6 +12,7 @@
 #include "parked/pg_parked_log.h"
 #include "pg/server_versions.h"
 #include "pg/settings.h"
+#include "pg/try.h"
 #include "pg/wall.h"
 #include "pg/worker_slot.h"
 #include "worker/process.h"
@@ -266,6 +267,12 @@ void Relay::Rebalance() {
   if (!MayShare() || !share_.Due()) {
     return;
   }
+  sharing_failed_ = true;
+  ShareLanes();
+  sharing_failed_ = false;
+}
+
+void Relay::ShareLanes() {
   pg::BeginSharing();  // it knows the routes now: the others may give it lanes
   const log::LaneCount count = log::CountLanes();
   const int share = share_.Of(count.all);
@@ -399,6 +406,24 @@ void Relay::Publish() {
   publishing_.done = true;
 }
 
+// What is left alone for a while has its trouble still.
+void Relay::ShowTrouble() {
+  const bool waits = sharing_failed_ || chores_.look.next_try() != relay::kNever ||
+                     chores_.reload.next_try() != relay::kNever || chores_.balance.next_try() != relay::kNever ||
+                     chores_.give_back.next_try() != relay::kNever;
+  Status status;
+  if (trouble_) {
+    try {
+      std::rethrow_exception(trouble_);
+    } catch (const pg::PgError& error) {
+      status = pg::StatusOf(error);
+    }
+  } else if (waits) {
+    return;
+  }
+  pg::Guard([&] { pg::ShowWorkerTrouble(status.ok() ? nullptr : &status.error()); });
+}
+
 void Relay::PlanWait(int64_t deadline) {
   wait_.specs.clear();
   engine_->AppendWaits(&wait_.specs);
@@ -485,6 +510,7 @@ void Relay::Turn() {
   if (!given_back_.lanes.empty() && clock_->NowMicros() >= given_back_.next_at) {
     attempt(&chores_.give_back, &Relay::GiveBack);
   }
+  ShowTrouble();
   publishing_.done = false;
   Publish();
   metrics::NoteTurn(input.woken);

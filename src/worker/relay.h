@@ -85,10 +85,12 @@ class Relay {
   void PutDown();
   bool MayShare() const;
   void Rebalance();
+  void ShareLanes();
   bool Add(const LaneId& id);
   void LetGo(const LaneId& id, OwnedLane* lane);
   void TakeGone();
   void GiveBack();
+  void ShowTrouble();
   void Publish();
   void PlanWait(int64_t deadline);
 
@@ -113,6 +115,7 @@ class Relay {
   int64_t drop_unused_at_ = relay::kNever;
   PlacesSought places_;
   bool stopping_ = false;
+  bool sharing_failed_ = false;  // the last time: it is not tried each time that the chore is
   struct {
     int64_t at = 0;              // not before, monotonic microseconds
     int64_t for_reading_at = 0;  // the same, where no more has happened than that lanes have read on

@@ -16,7 +16,7 @@ void CopyWorkers(std::vector<WorkerView>* views) {
     if (slot.state != pg::WorkerState::kFree) {
       views->push_back({slot.kind, slot.state == pg::WorkerState::kRunning, pg_atomic_read_u32(&slot.stop) != 0,
                         slot.database, slot.ordinal, slot.pid, slot.incarnation, slot.since,
-                        pg_atomic_read_u64(&slot.barrier_done)});
+                        pg_atomic_read_u64(&slot.barrier_done), slot.trouble});
     }
   }
 }
@@ -56,6 +56,13 @@ void CopyDestinations(Oid database, std::vector<OwnedDestinationView>* views) {
 }
 
 }  // namespace
+
+const ErrorText* WhyUnclaimed(const std::vector<WorkerView>& workers) {
+  const auto found = std::find_if(workers.begin(), workers.end(), [](const WorkerView& worker) {
+    return worker.database == MyDatabaseId && worker.kind == pg::WorkerKind::kRelay && !worker.trouble.empty();
+  });
+  return found == workers.end() ? nullptr : &found->trouble;
+}
 
 int CountRelays(const std::vector<WorkerView>& workers) {
   return static_cast<int>(std::count_if(workers.begin(), workers.end(), [](const WorkerView& worker) {

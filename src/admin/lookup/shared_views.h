@@ -23,9 +23,12 @@ struct WorkerView {
   uint64 incarnation = 0;
   TimestampTz since = 0;
   uint64 barrier = 0;  // the barrier that all its lanes have reached
+  ErrorText trouble;   // of a relay worker: what its own work fails of
 };
 // The relay workers of this database that run, and are not about to stop.
 int CountRelays(const std::vector<WorkerView>& workers);
+// Why lanes of this database that are free are not claimed: what one of its relay workers fails of; nullptr: none does.
+const ErrorText* WhyUnclaimed(const std::vector<WorkerView>& workers);
 
 struct OwnedLaneView : LaneView {
   uint64 owner = 0;

@@ -260,10 +260,26 @@ SharedTrouble* Note(const LaneRecord& lane, const std::string& name, ErrorClass 
   return &trouble;
 }
 
-void NoteUnowned(const LaneRecord& lane, const std::string& name, SharedTroubles* troubles) {
+void NoteUnowned(const LaneRecord& lane, const std::string& name, const std::vector<WorkerView>& workers,
+                 SharedTroubles* troubles) {
   SharedTrouble* trouble = Note(lane, name, ErrorClass::kNone, "", "", troubles);
-  trouble->met[""].what = trouble->lanes == 1 ? " has no relay worker." : " have no relay worker.";
-  trouble->hint = "A free lane is claimed within a second or two where a relay worker runs.";
+  const ErrorText* const why = WhyUnclaimed(workers);
+  trouble->met[""].what =
+      std::string(trouble->lanes == 1 ? " has no relay worker" : " have no relay worker") +
+      (why == nullptr ? std::string(".")
+                      : std::string(": one that runs cannot claim lanes, ") + why->code + ": " + why->message);
+  if (why == nullptr) {
+    trouble->hint = CountRelays(workers) > 0
+                        ? "A relay worker runs, and claims free lanes within a second or two where nothing is in its "
+                          "way; else the server's log says what is."
+                        : "A free lane is claimed within a second or two where a relay worker runs.";
+    return;
+  }
+  const char* known = pg::TablesHint(why->code);
+  trouble->person = std::strcmp(why->code, kLocked) != 0;
+  trouble->hint = known != nullptr ? known
+                                   : "It is tried again by itself; nothing of these lanes is sent before what the "
+                                     "error says is mended. The server's log has all of it.";
 }
 
 void NoteTrouble(const LaneRecord& lane, const std::string& name, const LaneView& view, SharedTroubles* troubles) {
@@ -320,6 +336,7 @@ void CheckLanes(Findings* findings) {
   SharedTroubles troubles;
   TopicTroubles topics;
   LaneCounts counts;
+  const std::vector<WorkerView> workers = ReadWorkerViews();
   for (const LaneRecord& lane : LoadLanes(std::nullopt)) {
     const OwnedLaneView* view = by_lane.Find(lane.route_id, lane.lane);
     const std::string name = "Lane " + std::to_string(lane.lane) + " of route \"" + lane.route + "\"";
@@ -329,7 +346,7 @@ void CheckLanes(Findings* findings) {
     } else if (!owned && in_turn) {
       counts.waiting++;
     } else if (!owned) {
-      NoteUnowned(lane, name, &troubles);
+      NoteUnowned(lane, name, workers, &troubles);
     } else if (!view->trouble.empty()) {
       NoteTrouble(lane, name, *view, &troubles);
     } else if (view->state == LaneState::kPaused) {

@@ -26,11 +26,16 @@ using outbox::LaneId;
 using outbox::pg::Guard;
 
 // Some faults (missing server, bad template) are visible in the catalogs even if no worker has reported them.
-void AddTrouble(const LaneRecord& lane, const OwnedLaneView* view, const Pause* pause, Row* row) {
+// `unclaimed`: why free lanes stay free; nullptr: that is not known.
+void AddTrouble(const LaneRecord& lane, const OwnedLaneView* view, const Pause* pause,
+                const outbox::ErrorText* unclaimed, Row* row) {
   if (pause != nullptr) {
     row->insert(row->end(), {Cell("paused"), Cell("PAUSED"), Cell(pause->reason), pause->since});
   } else if (!lane.trouble.empty()) {
     row->insert(row->end(), {Cell("config"), Cell("BAD_ROUTE"), Cell(lane.trouble), Cell()});
+  } else if (unclaimed != nullptr && (view == nullptr || !view->owned)) {
+    row->insert(row->end(), {TextCell(ErrorClassName(unclaimed->error_class)), TextCell(unclaimed->code),
+                             TextCell(unclaimed->message), Cell()});
   } else if (view != nullptr) {
     row->insert(row->end(), {TextCell(ErrorClassName(view->trouble.error_class)), TextCell(view->trouble.code),
                              TextCell(view->trouble.message), UnixMicrosCell(view->error_since_unix)});
@@ -106,7 +111,8 @@ std::string TopicsOf(const SideRecord& side) {
 
 // The row of the lane itself (`side` is nullptr), or of a side lane: the topics that it serves have left the lane.
 Row LagRow(const LaneRecord& lane, const SideRecord* side, const Waiting& waiting, const OwnedLaneView* view,
-           bool shown, const ParkedCount& parked, const Due& due, const Pause* pause) {
+           bool shown, const ParkedCount& parked, const Due& due, const Pause* pause,
+           const outbox::ErrorText* unclaimed) {
   const bool owned = view != nullptr && view->owned;
   Row row = {lane.route,
              std::to_string(lane.lane),
@@ -124,7 +130,7 @@ Row LagRow(const LaneRecord& lane, const SideRecord* side, const Waiting& waitin
              parked.capped || due.capped ? "true" : "false",
              owned ? UnixMicrosCell(view->next_try_unix) : Cell()};
   if (side == nullptr || pause != nullptr || (owned && !view->trouble.empty())) {
-    AddTrouble(lane, view, pause, &row);
+    AddTrouble(lane, view, pause, shown ? unclaimed : nullptr, &row);
   } else {
     row.insert(row.end(), {side->error_class, side->error_code, side->error_message, side->since});
   }
@@ -239,6 +245,8 @@ OUTBOX_FUNCTION(outbox_lag) {
       GoOn(by_lane.Find(lane.route_id, lane.lane, side.side), &side.position);
     }
   }
+  const std::vector<WorkerView> workers = ReadWorkerViews();
+  const outbox::ErrorText* const unclaimed = WhyUnclaimed(workers);
   const LogEstimate* log = EstimateReadableLog();
   const std::vector<LaneWaiting> waiting = SurveyReadable(lanes, *log, kLagSurvey);
   for (size_t i = 0; i < lanes.size(); i++) {
@@ -250,13 +258,13 @@ OUTBOX_FUNCTION(outbox_lag) {
     const Waiting own = WithFound(waiting[i].own, {lane.route_id, lane.lane, 0}, view, lane.position, standing,
                                   BehindUnread(*log, waiting[i].own, lane, view));
     result.Add(LagRow(lane, nullptr, own.Since(lane.there_since), view, shown, parked[{lane.route_id, lane.lane}],
-                      due[0], pause));
+                      due[0], pause, unclaimed));
     for (size_t s = 0; s < lane.sides.size(); s++) {
       const SideRecord& side = lane.sides[s];
       view = by_lane.Find(lane.route_id, lane.lane, side.side);
       const Waiting aside = WithFound(waiting[i].sides[s], {lane.route_id, lane.lane, side.side}, view, side.position,
                                       standing, BehindUnread(*log, waiting[i].sides[s], lane, view));
-      result.Add(LagRow(lane, &side, aside.Since(lane.there_since), view, shown, {}, due[1 + s], pause));
+      result.Add(LagRow(lane, &side, aside.Since(lane.there_since), view, shown, {}, due[1 + s], pause, unclaimed));
     }
   }
   return static_cast<Datum>(0);
