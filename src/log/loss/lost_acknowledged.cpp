@@ -81,7 +81,7 @@ int64_t FindLost(const Asked& asked, const Stretch& stretch, Finding* finding) {
       " FROM outbox_internal.period_rows($1, s.lane, h.side, h.run, h.after, h.upto) g"
       " WHERE g.acknowledged IS NOT NULL AND outbox_internal.is_lost(g.acknowledged, g.at, h.known, h.known_there_to) "
       "IS NOT TRUE ORDER BY g.at DESC LIMIT 10) g"
-      " WHERE outbox_internal.is_lost(g.acknowledged, g.at, h.bound, h.there_to) ORDER BY g.acknowledged DESC LIMIT 1) "
+      " WHERE outbox_internal.is_lost(g.acknowledged, g.at, h.bound, h.there_to) ORDER BY g.at DESC LIMIT 1) "
       "x ON true ORDER BY s.lane",
       7,
       {ASKED_TYPES, INT4OID},

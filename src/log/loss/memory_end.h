@@ -3,9 +3,11 @@
 // The ids of all streams are one clock, so the last id of all tells, unless the ids of a stream were ahead of that
 // clock: it was wrong for a while, or another client has given such an id, after which all ids of the stream are later
 // still. So no stream speaks for another that shows its own loss (StreamEnd::lost), and one with ids ahead for none
-// that is missing: then our own clock counts, by which it was noted what is there. Survived() becomes an id before the
-// first that such a stream has lost, and what was noted long before something that is there is not lost, whatever its
-// id.
+// that is missing: then our own clock counts, by which it was noted what is there. So it does where the server's clock
+// went back, or a replica with a clock that is behind took its place, and the ids of a stream that is missing are older
+// than those of what is there for that: it is lost if it was certainly written after all that is there. Survived()
+// becomes an id before the first that such a stream has lost, and what was noted long before something that is there is
+// not lost, whatever its id.
 #pragma once
 
 #include <cstdint>
@@ -20,21 +22,33 @@ namespace outbox::log {
 
 // A stream that was asked about, with the id of something acknowledged in it, and when that was noted.
 struct Sample {
+  static constexpr int64_t kNever = std::numeric_limits<int64_t>::min();  // before all times
+
   int64_t at = 0;            // Postgres microseconds
+  int64_t after = kNever;    // it was acknowledged later than this; kNever: not known
   std::string acknowledged;  // stream id
   std::string stream;
 };
 
+// Adds it, unless the same entry is there: that was noted when it was noted first. A lane notes again and again what it
+// has delivered beyond a gap.
+void AddSample(Sample sample, std::vector<Sample>* samples);
+
+struct LostStream {
+  const sink::StreamEnd* end;
+  bool by_time;  // that is told by nothing but the order in which it was noted
+};
+
 struct MemoryEnd {
-  static constexpr int64_t kNever = std::numeric_limits<int64_t>::min();  // before all times
+  static constexpr int64_t kNever = Sample::kNever;
 
   std::string survived;       // what was acknowledged under a later id is lost
   int64_t there_to = kNever;  // unless it was noted no later than this
 
-  int64_t there = kNever;                    // when the newest of the samples that are there was noted
-  std::vector<const sink::StreamEnd*> lost;  // of each stream that has lost something, the answer
-  bool ahead = false;                        // one of them would pass for whole by `survived`
-  std::string first;                         // scratch: before the first id that one of them has lost
+  int64_t there = kNever;        // when the newest of the samples that are there was noted
+  std::vector<LostStream> lost;  // the streams that have lost something
+  bool ahead = false;            // one of them would pass for whole by `survived`
+  std::string first;             // scratch: before the first id that one of them has lost
 };
 
 MemoryEnd JudgeEnds(std::span<const Sample> samples, std::span<const sink::StreamEnd> ends);

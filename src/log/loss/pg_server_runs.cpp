@@ -35,7 +35,7 @@ bool IsRecorded(std::string_view server_run) {
   return DatumGetBool(ResultDatum(0, 0, &isnull));
 }
 
-// From rows of (at, acknowledged, stream).
+// From rows of (at, acknowledged, stream, after).
 void AddSamples(std::vector<Sample>* samples) {
   for (uint64 row = 0; row < SPI_processed; row++) {
     bool isnull = false;
@@ -43,19 +43,24 @@ void AddSamples(std::vector<Sample>* samples) {
     sample.at = DatumGetTimestampTz(ResultDatum(row, 0, &isnull));
     sample.acknowledged.assign(ResultText(row, 1));
     sample.stream = pg::Utf8(ResultText(row, 2));
+    sample.after = DatumGetTimestampTz(ResultDatum(row, 3, &isnull));
   }
 }
 
 // Of each lane the newest id in each stream, of a stream the highest: one lane may save an older one after another lane
 // a younger one. An older row of the lane has a higher one only where the stream was deleted since, and made again.
+// What was acknowledged when the row before was written is in that row.
 void ReadNewest(std::string_view server_run, std::vector<Sample>* samples) {
   static Statement newest = {
-      "SELECT n.at, n.id, n.key FROM (SELECT DISTINCT ON (l.key) l.* FROM"
-      " (SELECT DISTINCT ON (h.route_id, h.lane, h.side, h.upto, e.key) e.key, g.at, e.value ->> 1 AS id"
-      " FROM outbox_internal.other_periods($1) h CROSS JOIN LATERAL (SELECT g.at, g.places FROM"
+      "SELECT n.at, n.id, n.key, n.after FROM (SELECT DISTINCT ON (l.key) l.* FROM"
+      " (SELECT DISTINCT ON (h.route_id, h.lane, h.side, h.upto, e.key) e.key, min(g.at) OVER noted AS at,"
+      " min(g.after) OVER noted AS after, e.value ->> 1 AS id"
+      " FROM outbox_internal.other_periods($1) h CROSS JOIN LATERAL (SELECT g.at, g.places,"
+      " lag(g.at, 1, h.after) OVER (ORDER BY g.at) AS after FROM (SELECT g.at, g.places FROM"
       " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g ORDER BY g.at DESC "
       "LIMIT " NEWEST_ROWS
-      ") g CROSS JOIN LATERAL jsonb_each(g.places) e WHERE (e.value ->> 1) ~ '^[0-9]+-[0-9]+$'"
+      ") g) g CROSS JOIN LATERAL jsonb_each(g.places) e WHERE (e.value ->> 1) ~ '^[0-9]+-[0-9]+$'"
+      " WINDOW noted AS (PARTITION BY h.route_id, h.lane, h.side, h.upto, e.key, e.value ->> 1)"
       " ORDER BY h.route_id, h.lane, h.side, h.upto, e.key, g.at DESC) l"
       " ORDER BY l.key, string_to_array(l.id, '-')::numeric[] DESC) n ORDER BY n.at DESC LIMIT " MOST_STREAMS,
       1,
@@ -69,7 +74,8 @@ void ReadNewest(std::string_view server_run, std::vector<Sample>* samples) {
 // The streams that parked events went to last, as samples.
 void ReadNewestParked(std::string_view server_run, std::vector<Sample>* samples) {
   static Statement newest = {
-      "SELECT max(n.at), array_to_string(max(n.acknowledged), '-'), n.topic FROM outbox_internal.server_runs($1) h"
+      "SELECT max(n.at), array_to_string(max(n.acknowledged), '-'), n.topic, '-infinity'::timestamptz FROM "
+      "outbox_internal.server_runs($1) h"
       " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox_internal.outcome o WHERE o.run = h.run"
       " AND o.acknowledged IS NOT NULL ORDER BY o.acknowledged DESC LIMIT " NEWEST_ROWS
       ") n WHERE h.run <> $1 GROUP BY n.topic ORDER BY max(n.acknowledged) DESC LIMIT " MOST_STREAMS,
@@ -84,7 +90,8 @@ void ReadNewestParked(std::string_view server_run, std::vector<Sample>* samples)
 // The parked event that was acknowledged last before each of these moments, about: by the server's clock.
 void ReadParkedSamples(std::string_view server_run, std::span<const int64> points, std::vector<Sample>* samples) {
   static Statement at_points = {
-      "SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), n.topic FROM unnest($2) p(time)"
+      "SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), n.topic, '-infinity'::timestamptz FROM unnest($2) "
+      "p(time)"
       " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox_internal.server_runs($1) h"
       " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox_internal.outcome o WHERE o.run = h.run"
       " AND o.acknowledged <= ARRAY[p.time, 9223372036854775807] ORDER BY o.acknowledged DESC LIMIT 1) o"
@@ -138,7 +145,7 @@ bool ReadBounds(std::string_view server_run, int64* newest, int64* oldest) {
 void ReadSamples(std::string_view server_run, std::span<const int64> points, std::vector<Sample>* samples) {
   static Statement at_points = {
       "WITH here AS MATERIALIZED (SELECT * FROM outbox_internal.other_periods($1))"
-      " SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), e.key"
+      " SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), e.key, '-infinity'::timestamptz"
       " FROM unnest($2::timestamptz[]) p(point) CROSS JOIN LATERAL"
       " (SELECT g.at, g.acknowledged, g.places FROM (SELECT * FROM here h WHERE h.after < p.point"
       " ORDER BY least(h.upto, p.point) DESC LIMIT " MOST_PERIODS
@@ -222,7 +229,7 @@ Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink
   }
   for (Sample& sample : found) {
     AskAbout(sample, ends, streams);
-    samples_.push_back(std::move(sample));
+    AddSample(std::move(sample), &samples_);
   }
   return status;
 }
