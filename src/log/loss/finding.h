@@ -90,6 +90,11 @@ struct Finding {
   bool elsewhere = false;   // another destination has had some of what came later
   std::string why_not;      // it is not put back
 
+  // What is not sent again without an operator was emitted from here on (created_at), and some that is there may have
+  // been as well: for seek() and replay(). DT_NOBEGIN: not known; DT_NOEND: there is no such.
+  int64_t missing_since = DT_NOEND;
+  std::string missing_since_at;  // "": there is no such
+
   // Earlier lanes of the route; `beyond`: what they delivered before seek() put the lanes somewhere else, and what is
   // not sent again for that reason.
   std::vector<Former> former;
@@ -97,8 +102,6 @@ struct Finding {
     bool any = false;
     int64_t border = DT_NOBEGIN;
     std::string border_at;
-    std::string after;  // "": from the beginning
-    int64_t kept = DT_NOEND;
   } beyond;
 
   struct {

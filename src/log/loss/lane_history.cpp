@@ -118,6 +118,27 @@ bool AlteredSince(int64_t route_id, int64_t time) {
   return SPI_processed > 0;
 }
 
+// What began after a snapshot was taken was emitted after all that is in it; what was under way then is looked up. A
+// reading is taken before the transaction has its number, a moment at most.
+int64_t EmittedSince(const Position& position) {
+  static Statement find = {
+      "SELECT least(coalesce((SELECT l.created_at FROM outbox_internal.whole_log l"
+      " WHERE l.xid < pg_snapshot_xmax($1::pg_snapshot) AND pg_visible_in_snapshot(l.xid, $1::pg_snapshot)"
+      " ORDER BY l.xid DESC LIMIT 1), '-infinity') - '1 second'::interval,"
+      " (SELECT min(l.created_at) FROM outbox_internal.whole_log l"
+      " WHERE l.xid = ANY (ARRAY(SELECT pg_snapshot_xip($1::pg_snapshot)))), $2)",
+      2,
+      {TEXTOID, TIMESTAMPTZOID},
+      nullptr};
+  const bool within = position.target && position.done_to != kBeforeAllTime;  // of a window, up to there
+  Arguments arguments;
+  arguments.Add(SnapshotText(within ? *position.target : position.base));
+  within ? arguments.AddTime(position.done_to + 1) : arguments.AddNull();
+  RunStatement(&find, arguments.values, arguments.nulls);
+  bool isnull = false;
+  return DatumGetTimestampTz(ResultDatum(0, 0, &isnull));
+}
+
 void MoveStart(int64_t route_id, int64_t since, const Position& position) {
   static Statement move = {
       "UPDATE outbox_internal.lane_start SET start_from = $3::pg_snapshot, start_to = $4::pg_snapshot, start_done_to = "

@@ -28,22 +28,39 @@ namespace {
 
 constexpr int kMostAnHour = 20;  // a server that loses its data again and again is not sent everything each time
 
+// A time as an operator types it, whatever the settings of his session.
 void TimeText(int64_t time, std::string* text) {
-  text->assign(TIMESTAMP_NOT_FINITE(time) ? "" : timestamptz_to_str(time));
+  struct pg_tm tm;
+  fsec_t micros = 0;
+  char written[64] = "";
+  if (TIMESTAMP_IS_NOBEGIN(time)) {
+    snprintf(written, sizeof(written), "-infinity");
+  } else if (!TIMESTAMP_IS_NOEND(time) && timestamp2tm(time, nullptr, &tm, &micros, nullptr, nullptr) == 0) {
+    snprintf(written, sizeof(written), "%04d-%02d-%02d %02d:%02d:%02d.%06d+00", tm.tm_year, tm.tm_mon, tm.tm_mday,
+             tm.tm_hour, tm.tm_min, tm.tm_sec, static_cast<int>(micros));
+  }
+  text->assign(written);
 }
 
 // Lost, and not sent again by itself: seek() has put the lanes somewhere else since.
 void NoteBeyond(const Asked& asked, const Stretch& stretch, Finding* finding) {
   int64_t at = DT_NOBEGIN;
-  finding->text.clear();
+  int64_t since = DT_NOBEGIN;
   if (FindKept(asked, stretch, 0, finding, &at)) {
+    since = EmittedSince(finding->positions.back());
     finding->positions.pop_back();  // no reader is put back to it
   }
-  if (!finding->beyond.any || at < finding->beyond.kept) {
-    finding->beyond.kept = at;
-    finding->beyond.after.assign(finding->text);
-  }
+  finding->missing_since = Min(finding->missing_since, since);
   finding->beyond.any = true;
+}
+
+// What is lost stays so, because nothing is to be sent again.
+void NoteMissing(Finding* finding) {
+  int64_t since = finding->positions.empty() ? DT_NOBEGIN : DT_NOEND;
+  for (const Position& position : finding->positions) {
+    since = Min(since, EmittedSince(position));
+  }
+  finding->missing_since = Min(finding->missing_since, since);
 }
 
 void AddStart(const LaneId& lane, Finding* finding) {
@@ -156,7 +173,9 @@ void Find(Asked* asked, const LaneId& lane, const LaneRow& lane_row, const Stret
           Finding* finding) {
   asked->looked = finding->looked;
   ReadFormer(lane.route_id, lane_row.since, &finding->former, &finding->beyond.border);
-  TimeText(finding->beyond.border, &finding->beyond.border_at);
+  if (!TIMESTAMP_IS_NOBEGIN(finding->beyond.border)) {
+    TimeText(finding->beyond.border, &finding->beyond.border_at);
+  }
   const auto unreached =
       std::find_if(finding->former.begin(), finding->former.end(), [](const Former& time) { return !time.reached; });
   if (unreached != finding->former.end() && (lane.lane != 0 || BeganBeforeTheLog(lane))) {
@@ -205,7 +224,7 @@ Status Plan(const Asked& asked, const LaneId& lane, const parked::ParkedOwner& m
   if (!finding->loss.any) {
     finding->why_not = "nothing is lost";
   } else if (!finding->wanted && finding->parked.again == 0 && finding->why_not.empty()) {
-    finding->why_not = finding->beyond.any ? TellBeyond(*finding) + OUTBOX_NOT_SENT : "the log has it no more";
+    finding->why_not = finding->beyond.any ? "its lanes have begun anew since" : "the log has it no more";
   }
   return Status();
 }
@@ -263,6 +282,10 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
     if (resend && RewindsOfTheHour(lane) >= kMostAnHour) {
       finding.why_not = "it has done so twenty times within an hour";
     }
+    if (finding.wanted && (!resend || !finding.why_not.empty())) {
+      NoteMissing(&finding);
+    }
+    TimeText(finding.missing_since, &finding.missing_since_at);
   });
   if (!status.ok() || !owner || !finding.seen) {
     return std::move(status).OfOwner(owner);
@@ -286,8 +309,9 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
     return std::move(status).OfOwner(owner);
   }
   loss->rewound = rewound;
-  loss->error = {ErrorClass::kDestination, "LOST_WRITES", Describe(lane, finding, rewound)};
-  const char* text = loss->error.message.c_str();
+  loss->error = {ErrorClass::kDestination, "LOST_WRITES", Brief(lane, finding, rewound)};
+  const std::string described = Describe(lane, finding, rewound);
+  const char* text = described.c_str();
   const char* server = finding.server.c_str();
   // It is done, whatever becomes of the line: a process that is to end is interrupted here.
   (void)Try([&] {

@@ -11,7 +11,7 @@ using namespace pg::sql;
 
 namespace {
 
-// When what is sent again, or missing, was delivered: after that; "": all.
+// When what is sent again was delivered: after that; "": all.
 const std::string& DeliveredAfter(const Finding& finding) {
   return !finding.all ? finding.kept_at : finding.beyond.border_at;
 }
@@ -20,20 +20,37 @@ std::string Events(int64_t count) {
   return std::to_string(count) + (count == 1 ? " event that was" : " events that were");
 }
 
-}  // namespace
-
-std::string TellBeyond(const Finding& finding) {
-  return "what was delivered " + (finding.beyond.after.empty() ? "" : "after " + finding.beyond.after + " and ") +
-         "before " + finding.beyond.border_at + ", when its lanes began anew";
+// It is only what was delivered before the lanes began anew that is missing.
+bool OnlyBeyond(const Finding& finding, bool rewound) {
+  return finding.beyond.any && (rewound || !finding.wanted);
 }
 
-std::string Reason(const Finding& finding, bool rewound) {
-  if (!rewound) {
-    return finding.why_not;
+// What is missing and is not sent again without an operator; "": nothing is.
+std::string TellMissing(const Finding& finding, bool rewound) {
+  if (finding.missing_since_at.empty()) {
+    return "";
   }
-  return finding.beyond.any
-             ? "the Redis server has lost what it had acknowledged; " + TellBeyond(finding) + OUTBOX_NOT_SENT
-             : "the Redis server has lost what it had acknowledged";
+  const std::string since = "'" + finding.missing_since_at + "'";
+  return (OnlyBeyond(finding, rewound)
+              ? "what was delivered before " + finding.beyond.border_at + ", when its lanes began anew, is not sent: "
+              : std::string()) +
+         "outbox.seek() to " + since + " or outbox.replay(since => " + since + ") sends it";
+}
+
+std::string Parked(const Finding& finding) {
+  return Events(finding.parked.missing) +
+         " delivered from outbox_internal.parked, is not sent: outbox.seek() or outbox.replay() sends it";
+}
+
+std::string After(std::string text, const std::string& more) {
+  return more.empty() ? std::move(text) : std::move(text) + "; " + more;
+}
+
+}  // namespace
+
+std::string Reason(const Finding& finding, bool rewound) {
+  return After(rewound ? "the Redis server has lost what it had acknowledged" : finding.why_not,
+               TellMissing(finding, rewound));
 }
 
 std::string Describe(const LaneId& lane, const Finding& finding, bool rewound) {
@@ -57,9 +74,23 @@ std::string Describe(const LaneId& lane, const Finding& finding, bool rewound) {
     text += "; " + Events(finding.parked.again) + " delivered from outbox_internal.parked go again";
   }
   if (finding.parked.missing > 0) {
-    text += "; " + Events(finding.parked.missing) + " delivered from outbox_internal.parked" OUTBOX_NOT_SENT;
+    text += "; " + Parked(finding);
   }
-  return rewound && finding.beyond.any ? text + "; " + TellBeyond(finding) + OUTBOX_NOT_SENT : text;
+  return After(std::move(text), TellMissing(finding, rewound));
+}
+
+std::string Brief(const LaneId& lane, const Finding& finding, bool rewound) {
+  std::string missing = TellMissing(finding, rewound);
+  if (missing.empty() && finding.parked.missing == 0) {
+    return Describe(lane, finding, rewound);
+  }
+  if (!rewound && !OnlyBeyond(finding, rewound)) {
+    missing = After("nothing is sent again: " + finding.why_not, missing);
+  }
+  if (finding.parked.missing > 0) {
+    missing = missing.empty() ? Parked(finding) : After(std::move(missing), Parked(finding));
+  }
+  return After(std::move(missing), "lane " + std::to_string(lane.lane) + " of route \"" + finding.route + "\"");
 }
 
 void WriteAudit(const LaneId& lane, std::string_view server_run, const Finding& finding, bool rewound,
@@ -68,7 +99,8 @@ void WriteAudit(const LaneId& lane, std::string_view server_run, const Finding& 
       "INSERT INTO outbox.audit (who, action, route, detail, reason)"
       " SELECT CURRENT_USER, $9, r.name, jsonb_build_object('lane', $2, 'server', r.server, 'run', $3,"
       " 'survived', $4, 'stream', $5, 'acknowledged', $6, 'delivered_after', $7)"
-      " || CASE WHEN $11 IS NULL THEN '{}' ELSE jsonb_build_object('missing_after', $10, 'missing_before', $11) END"
+      " || CASE WHEN $11 IS NULL THEN '{}' ELSE jsonb_build_object('missing_since', $11) END"
+      " || CASE WHEN $10 IS NULL THEN '{}' ELSE jsonb_build_object('missing_before', $10) END"
       " || CASE WHEN $12 > 0 THEN jsonb_build_object('parked_events', $12) ELSE '{}' END"
       " || CASE WHEN $13 > 0 THEN jsonb_build_object('parked_events_missing', $13) ELSE '{}' END, $8"
       " FROM outbox.route r WHERE r.id = $1",
@@ -89,8 +121,8 @@ void WriteAudit(const LaneId& lane, std::string_view server_run, const Finding& 
   finding.wanted ? add(DeliveredAfter(finding)) : arguments.AddNull();
   arguments.Add(TextDatum(reason));
   arguments.Add(TextDatum(rewound ? "rewind" : "lost writes"));
-  add(finding.beyond.after);
-  finding.beyond.any ? arguments.Add(TextDatum(finding.beyond.border_at)) : arguments.AddNull();
+  OnlyBeyond(finding, rewound) ? add(finding.beyond.border_at) : arguments.AddNull();
+  add(finding.missing_since_at);
   arguments.Add(Int64GetDatum(finding.parked.again));
   arguments.Add(Int64GetDatum(finding.parked.missing));
   RunStatement(&put, arguments.values, arguments.nulls);
