@@ -39,8 +39,8 @@ int AddOutcomes(const ParkedOwner& owner, std::span<const Settlement> outcomes, 
 }
 
 // What the server's later runs are known to have lost, though it is only noted now, is not delivered: it is due again.
-// Only what was sent before such a run was met: a connection that has survived a change of the run writes to the new
-// one.
+// So is what they were not asked about. Only what was sent before such a run was met: a connection that has survived a
+// change of the run writes to the new one.
 void UndoLost(const ParkedOwner& owner, std::span<const Settlement> outcomes) {
   static Statement undo = {
       "UPDATE outbox_internal.parked p SET sender = NULL FROM ROWS FROM (unnest($3), unnest($4), unnest($5), "

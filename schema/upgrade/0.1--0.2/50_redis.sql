@@ -29,17 +29,19 @@ DELETE FROM outbox_internal.server_run m USING outbox_internal.server_run e
     AND (e.met_at OPERATOR(pg_catalog.<) m.met_at
          OR (e.met_at OPERATOR(pg_catalog.=) m.met_at AND e.server OPERATOR(pg_catalog.<) m.server));
 ALTER TABLE outbox_internal.server_run DROP CONSTRAINT server_run_pkey, DROP COLUMN resend, ALTER COLUMN survived DROP NOT NULL,
-  ADD COLUMN number bigint, ADD COLUMN there_to timestamptz;
+  ADD COLUMN number bigint, ADD COLUMN there_to timestamptz,
+  ADD COLUMN noted_to timestamptz;
 ALTER TABLE outbox_internal.server_run ADD PRIMARY KEY (run);
 UPDATE outbox_internal.server_run m SET number = n.number
   FROM (SELECT run, pg_catalog.row_number() OVER (ORDER BY met_at) AS number FROM outbox_internal.server_run) n
   WHERE n.run OPERATOR(pg_catalog.=) m.run;
 ALTER TABLE outbox_internal.server_run ALTER COLUMN number SET NOT NULL;
 COMMENT ON TABLE outbox_internal.server_run IS 'lives of Redis servers, and what each still had when a worker met it, before anything new was written';
-COMMENT ON COLUMN outbox_internal.server_run.server IS 'destination that met it first; another with the same address is not asked again';
-COMMENT ON COLUMN outbox_internal.server_run.survived IS 'the last id of all streams asked about, or an earlier one after which one of them has lost something: what other runs at that address had acknowledged before, under a later one, is lost; NULL: there was nothing to ask, or it would not tell';
+COMMENT ON COLUMN outbox_internal.server_run.server IS 'destination that met it first; another with the same address asks only about what was noted since';
+COMMENT ON COLUMN outbox_internal.server_run.survived IS 'the last id of all streams asked about, or an earlier one after which one of them has lost something, or the highest that was noted then: what other runs at that address had acknowledged before, under a later one, is lost; NULL: there was nothing to ask, or it would not tell';
 COMMENT ON COLUMN outbox_internal.server_run.there_to IS 'ids of some streams are ahead of others, and do not tell: what was noted no later than this is there, whatever its id; NULL: ids tell';
 COMMENT ON COLUMN outbox_internal.server_run.number IS 'order of the meetings; a run that is met again after another one at its address comes last';
+COMMENT ON COLUMN outbox_internal.server_run.noted_to IS 'when the newest was noted of what the run was asked about, where nothing of that was lost: survived is no higher than the highest id of it then, and both rise when a worker has noted more and asks again; NULL: something was lost, or it would not tell';
 
 -- What was delivered from outbox_internal.parked is told to be lost one by one, and found in the log by its transaction.
 ALTER TABLE outbox_internal.parked ADD COLUMN xid xid8;

@@ -16,8 +16,6 @@ using namespace pg::sql;
 namespace {
 
 constexpr int64_t kAhead = 5 * USECS_PER_SEC;  // what an id is, of the moment when it was noted
-// Nothing is acknowledged for so long before it is noted: progress is saved before a run is asked.
-constexpr int64_t kNotedWithin = 10 * USECS_PER_MINUTE;
 // Of what two lanes note within so long of each other either may have been written first: a lane notes what it was
 // acknowledged four times a second, or later where that fails at first.
 constexpr int64_t kNotedSoon = 10 * USECS_PER_SEC;
@@ -142,7 +140,7 @@ MemoryEnd JudgeEnds(std::span<const Sample> samples, std::span<const sink::Strea
 // A row of progress that has no room for all places is judged as a whole where it may be about such a stream. Where
 // nothing but the order of noting tells of a loss that is news, all counts as lost that was noted later than what is
 // there, though nobody asked about its stream; and what was noted shortly before, for another lane may have noted it.
-void LowerToLost(std::string_view server_run, MemoryEnd* end) {
+void LowerToLost(std::string_view server_run, int64_t upto, MemoryEnd* end) {
   if (end->lost.empty() || end->survived == "0-0") {
     return;
   }
@@ -154,7 +152,7 @@ void LowerToLost(std::string_view server_run, MemoryEnd* end) {
       "WITH ended AS MATERIALIZED (SELECT e.stream, string_to_array(e.kept, '-')::numeric[] AS kept, e.by_time"
       " FROM ROWS FROM (unnest($2), unnest($3), unnest($7)) e(stream, kept, by_time)),"
       " noted AS NOT MATERIALIZED (SELECT g.* FROM outbox_internal.other_periods($1) h"
-      " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, 9223372036854775807) s CROSS JOIN LATERAL"
+      " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, $9) s CROSS JOIN LATERAL"
       " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, greatest(h.after, $4), h.upto) g WHERE"
       " outbox_internal.is_lost(g.acknowledged, g.at, s.bound, s.there_to) IS NOT TRUE),"
       " lost AS MATERIALIZED (SELECT greatest(e.kept, " BEFORE("p.first")
@@ -164,7 +162,7 @@ void LowerToLost(std::string_view server_run, MemoryEnd* end) {
       " WHERE g.acknowledged IS NOT NULL AND (j.value ->> 1) ~ '^[0-9]+-[0-9]+$' AND p.last > e.kept"
       " UNION ALL SELECT greatest(e.kept, " BEFORE("o.acknowledged::numeric[]")
       "), e.by_time FROM outbox_internal.server_runs($1) h"
-      " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, 9223372036854775807) s CROSS JOIN ended e CROSS JOIN LATERAL"
+      " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, $9) s CROSS JOIN ended e CROSS JOIN LATERAL"
       " (SELECT o.acknowledged FROM outbox_internal.outcome o WHERE o.run = h.run AND o.topic = e.stream AND o.at > $4"
       " AND o.acknowledged::numeric[] > e.kept"
       " AND outbox_internal.is_lost(o.acknowledged, o.at, s.bound, s.there_to) IS NOT TRUE"
@@ -176,13 +174,14 @@ void LowerToLost(std::string_view server_run, MemoryEnd* end) {
       " FROM noted g WHERE g.acknowledged IS NOT NULL AND g.at > $8 AND EXISTS (SELECT FROM lost l WHERE l.by_time)"
       " UNION ALL SELECT " BEFORE("o.acknowledged::numeric[]")
       " FROM outbox_internal.server_runs($1) h"
-      " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, 9223372036854775807) s CROSS JOIN LATERAL"
+      " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, $9) s CROSS JOIN LATERAL"
       " (SELECT o.acknowledged FROM outbox_internal.outcome o WHERE o.run = h.run AND o.at > $8"
       " AND o.acknowledged IS NOT NULL"
       " AND outbox_internal.is_lost(o.acknowledged, o.at, s.bound, s.there_to) IS NOT TRUE"
       " ORDER BY o.acknowledged LIMIT 1) o WHERE h.run <> $1 AND EXISTS (SELECT FROM lost l WHERE l.by_time)) x",
-      8,
-      {TEXTOID, TEXTARRAYOID, TEXTARRAYOID, TIMESTAMPTZOID, BOOLOID, TIMESTAMPTZOID, BOOLARRAYOID, TIMESTAMPTZOID},
+      9,
+      {TEXTOID, TEXTARRAYOID, TEXTARRAYOID, TIMESTAMPTZOID, BOOLOID, TIMESTAMPTZOID, BOOLARRAYOID, TIMESTAMPTZOID,
+       INT8OID},
       nullptr};
 #undef BEFORE
   Column stream(end->lost.size());
@@ -196,11 +195,12 @@ void LowerToLost(std::string_view server_run, MemoryEnd* end) {
   const auto before_there = [end](int64_t micros) {
     return TIMESTAMP_IS_NOBEGIN(end->there) ? DT_NOBEGIN : end->there - micros;
   };
-  const int64_t since = before_there(kNotedWithin);
+  const int64_t since = before_there(MemoryEnd::kNotedWithin);
   Datum values[] = {ForeignText(server_run),  stream.Array(TEXTOID),
                     kept.Array(TEXTOID),      TimestampTzGetDatum(since),
                     BoolGetDatum(end->ahead), TimestampTzGetDatum(end->there),
-                    by_time.Array(BOOLOID),   TimestampTzGetDatum(before_there(kNotedSoon))};
+                    by_time.Array(BOOLOID),   TimestampTzGetDatum(before_there(kNotedSoon)),
+                    Int64GetDatum(upto)};
   RunStatement(&first, values);
   const char* id = ResultText(0, 0);
   end->first.assign(id == nullptr ? "" : id);

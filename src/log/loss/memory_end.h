@@ -41,6 +41,8 @@ struct LostStream {
 
 struct MemoryEnd {
   static constexpr int64_t kNever = Sample::kNever;
+  // Nothing is acknowledged for so long before it is noted: progress is saved before a run is asked.
+  static constexpr int64_t kNotedWithin = 10 * INT64_C(60'000'000);
 
   std::string survived;       // what was acknowledged under a later id is lost
   int64_t there_to = kNever;  // unless it was noted no later than this
@@ -53,9 +55,9 @@ struct MemoryEnd {
 
 MemoryEnd JudgeEnds(std::span<const Sample> samples, std::span<const sink::StreamEnd> ends);
 
-// Lowers `survived` to what the streams in `lost` have kept of what other runs than this one acknowledged. Plain code:
-// may raise PostgreSQL errors.
-void LowerToLost(std::string_view server_run, MemoryEnd* end);
+// Lowers `survived` to what the streams in `lost` have kept of what other runs than this one acknowledged, as far as no
+// meeting up to number `upto` has shown that to be lost. Plain code: may raise PostgreSQL errors.
+void LowerToLost(std::string_view server_run, int64_t upto, MemoryEnd* end);
 
 // Between which moments the server's memory ends, as far as the samples tell; returns false if that is known well
 // enough, or nothing is known.

@@ -25,14 +25,113 @@ constexpr int kPoints = 48;  // of one question between two moments
 // outbox_internal.server_runs($1): what other runs than $1 at its address acknowledged, also to lanes that write
 // elsewhere by now, or have been dropped.
 
-// The run is the one that was met last at its address.
-bool IsRecorded(std::string_view server_run) {
+// Of the run that is the one met last at its address. `upto`: number of the meetings that have shown what is lost; of
+// this one only if it has shown a loss.
+struct Meeting {
+  bool recorded = false;
+  bool whole = false;
+  int64_t upto = PG_INT64_MAX;
+};
+
+Meeting ReadMeeting(std::string_view server_run) {
   static Statement look = {
-      "SELECT EXISTS (SELECT FROM outbox_internal.newest_run($1) m WHERE m.run = $1)", 1, {TEXTOID}, nullptr};
+      "SELECT m.number, k.noted_to IS NOT NULL FROM outbox_internal.newest_run($1) m JOIN outbox_internal.server_run k "
+      "ON k.run = m.run"
+      " WHERE m.run = $1",
+      1,
+      {TEXTOID},
+      nullptr};
   Datum values[] = {ForeignText(server_run)};
   RunStatement(&look, values);
-  bool isnull = false;
-  return DatumGetBool(ResultDatum(0, 0, &isnull));
+  Meeting meeting;
+  meeting.recorded = SPI_processed > 0;
+  meeting.whole = meeting.recorded && ResultBool(0, 1);
+  meeting.upto = meeting.whole ? ResultInt64(0, 0) - 1 : PG_INT64_MAX;
+  return meeting;
+}
+
+// outbox_internal.server_run.survived speaks for what was noted when the run was asked. Another worker may have noted
+// more since, under an earlier run; and some of it with a time from before: it was not committed yet.
+#define AHEAD(row) row ".acknowledged[1] > (extract(epoch FROM " row ".at) + 5) * 1000"
+
+bool NotedSince(std::string_view server_run) {
+  static Statement any = {
+      "WITH k AS MATERIALIZED (SELECT string_to_array(m.survived, '-')::int8[] AS survived, m.noted_to"
+      " FROM outbox_internal.server_run m WHERE m.run = $1)"
+      " SELECT FROM k CROSS JOIN outbox_internal.other_periods($1) h CROSS JOIN LATERAL (SELECT g.at, g.acknowledged FROM"
+      " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
+      " WHERE g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
+      " WHERE g.at > k.noted_to OR (g.acknowledged > k.survived AND NOT " AHEAD("g") ")"
+      " UNION ALL SELECT FROM k CROSS JOIN outbox_internal.server_runs($1) h CROSS JOIN LATERAL (SELECT FROM"
+      " outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged > k.survived"
+      " AND (o.at > k.noted_to OR NOT " AHEAD("o") ") LIMIT 1) o WHERE h.run <> $1 LIMIT 1",
+      1,
+      {TEXTOID},
+      nullptr};
+  Datum values[] = {ForeignText(server_run)};
+  RunStatement(&any, values);
+  return SPI_processed > 0;
+}
+
+// What is noted by now. Ids that are ahead of the clock would speak for what is written long after.
+void ReadNoted(std::string_view server_run, Noted* noted) {
+  static Statement read = {
+      "SELECT array_to_string(coalesce(max(n.acknowledged) FILTER (WHERE NOT " AHEAD("n") "), '{0,0}'), '-'), max(n.at),"
+      " coalesce(bool_or(" AHEAD("n") "), false) FROM (SELECT g.at, g.acknowledged FROM"
+      " outbox_internal.other_periods($1) h CROSS JOIN LATERAL (SELECT g.at, g.acknowledged FROM"
+      " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
+      " WHERE g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT " NEWEST_ROWS
+      ") g UNION ALL SELECT o.at, o.acknowledged FROM outbox_internal.server_runs($1) h CROSS JOIN LATERAL"
+      " (SELECT o.at, o.acknowledged FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT NULL"
+      " ORDER BY o.acknowledged DESC LIMIT " NEWEST_ROWS ") o WHERE h.run <> $1) n",
+      1,
+      {TEXTOID},
+      nullptr};
+  Datum values[] = {ForeignText(server_run)};
+  RunStatement(&read, values);
+  noted->id.assign(ResultText(0, 0));
+  bool none = false;
+  Datum at = ResultDatum(0, 1, &none);
+  noted->any = !none;
+  noted->at = none ? MemoryEnd::kNever : DatumGetTimestampTz(at);
+  noted->ahead = ResultBool(0, 2);
+}
+#undef AHEAD
+
+// Whether that shows a loss which no meeting up to that one has shown. What routes delivered that were dropped since is
+// not sent again (drop_route() says so).
+bool AnyNewsIn(std::string_view server_run, const Meeting& meeting, const MemoryEnd& end) {
+  static Statement any = {
+      "SELECT FROM outbox_internal.other_periods($1) h CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, $4) s"
+      " CROSS JOIN LATERAL (SELECT g.at, g.acknowledged FROM"
+      " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
+      " WHERE g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
+      " WHERE outbox_internal.is_lost(g.acknowledged, g.at, $2, $3)"
+      " AND outbox_internal.is_lost(g.acknowledged, g.at, s.bound, s.there_to) IS NOT TRUE"
+      " AND EXISTS (SELECT FROM outbox.route r WHERE r.id = h.route_id)"
+      " UNION ALL SELECT FROM outbox_internal.server_runs($1) h"
+      " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, $4) s"
+      " CROSS JOIN LATERAL (SELECT FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged > $2"
+      " AND o.at > $3 AND outbox_internal.is_lost(o.acknowledged, o.at, s.bound, s.there_to) IS NOT TRUE LIMIT 1) o"
+      " WHERE h.run <> $1 LIMIT 1",
+      4,
+      {TEXTOID, INT8ARRAYOID, TIMESTAMPTZOID, INT8OID},
+      nullptr};
+  Datum survived = 0;
+  if (!StreamIdDatum(end.survived, &survived)) {
+    return false;  // it tells nothing, so nothing is lost
+  }
+  Datum values[] = {ForeignText(server_run), survived, TimestampTzGetDatum(end.there_to), Int64GetDatum(meeting.upto)};
+  RunStatement(&any, values);
+  return SPI_processed > 0;
+}
+
+bool AnyOtherRun(std::string_view server_run) {
+  static Statement any = {
+      "SELECT FROM outbox_internal.server_runs($1) m WHERE m.run <> $1 LIMIT 1", 1, {TEXTOID}, nullptr};
+  Datum values[] = {ForeignText(server_run)};
+  RunStatement(&any, values);
+  return SPI_processed > 0;
 }
 
 // From rows of (at, acknowledged, stream, after).
@@ -191,6 +290,7 @@ Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink
   streams->clear();
   if (ends.empty()) {
     samples_.clear();
+    noted_ = {};
   }
   int64 points[kPoints];
   size_t count = 0;
@@ -207,9 +307,12 @@ Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink
   }
   Status status = TryInTransaction([&] {
     if (ends.empty()) {
-      if (IsRecorded(server_run)) {
+      const Meeting meeting = ReadMeeting(server_run);
+      noted_.covered = meeting.recorded && !(meeting.whole && NotedSince(server_run));
+      if (noted_.covered) {
         return;
       }
+      ReadNoted(server_run, &noted_);  // before what is asked about: that may be more
       ReadNewest(server_run, &found);
       ReadNewestParked(server_run, &found);
       if (!ReadBounds(server_run, &gone, &there)) {
@@ -234,41 +337,25 @@ Status PgServerRuns::Streams(const std::string& server_run, std::span<const sink
   return status;
 }
 
-// What an earlier check has shown to be lost is no news; what routes delivered that were dropped since is not sent
-// again (drop_route() says so).
+// What an earlier check has shown to be lost is no news.
 Status PgServerRuns::Lost(const std::string& server_run, std::span<const sink::StreamEnd> ends, bool* lost) {
   *lost = false;
   MemoryEnd end = JudgeEnds(samples_, ends);
   return TryInTransaction([&] {
-    if (IsRecorded(server_run)) {
-      return;
-    }
-    LowerToLost(server_run, &end);
-    Datum survived = 0;
-    if (!StreamIdDatum(end.survived, &survived)) {
-      return;  // it tells nothing, so nothing is lost
-    }
-    static Statement any = {
-        "SELECT FROM outbox_internal.other_periods($1) h CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, "
-        "9223372036854775807) s"
-        " CROSS JOIN LATERAL (SELECT g.at, g.acknowledged FROM"
-        " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
-        " WHERE g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
-        " WHERE outbox_internal.is_lost(g.acknowledged, g.at, $2, $3)"
-        " AND outbox_internal.is_lost(g.acknowledged, g.at, s.bound, s.there_to) IS NOT TRUE"
-        " AND EXISTS (SELECT FROM outbox.route r WHERE r.id = h.route_id)"
-        " UNION ALL SELECT FROM outbox_internal.server_runs($1) h"
-        " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, 9223372036854775807) s"
-        " CROSS JOIN LATERAL (SELECT FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged > $2"
-        " AND o.at > $3 AND outbox_internal.is_lost(o.acknowledged, o.at, s.bound, s.there_to) IS NOT TRUE LIMIT 1) o"
-        " WHERE h.run <> $1 LIMIT 1",
-        3,
-        {TEXTOID, INT8ARRAYOID, TIMESTAMPTZOID},
-        nullptr};
-    Datum values[] = {ForeignText(server_run), survived, TimestampTzGetDatum(end.there_to)};
-    RunStatement(&any, values);
-    *lost = SPI_processed > 0;
+    const Meeting meeting = ReadMeeting(server_run);
+    LowerToLost(server_run, meeting.upto, &end);
+    *lost = AnyNewsIn(server_run, meeting, end);
   });
+}
+
+// What is recorded of a run that has lost nothing goes up with what it is asked about, and no further than that.
+void PgServerRuns::LimitToNoted(MemoryEnd* end) const {
+  if (sink::PlaceBefore(noted_.id, end->survived)) {
+    end->survived = noted_.id;
+  }
+  if (end->there_to == MemoryEnd::kNever && noted_.any) {
+    end->there_to = noted_.ahead ? noted_.at : noted_.at - MemoryEnd::kNotedWithin;
+  }
 }
 
 Status PgServerRuns::Record(const std::string& server_run, std::span<const sink::StreamEnd> ends) {
@@ -277,25 +364,66 @@ Status PgServerRuns::Record(const std::string& server_run, std::span<const sink:
     static Statement sweep = {
         "DELETE FROM outbox_internal.server_run m WHERE m.met_at < (now() - '90 days'::interval)", 0, {}, nullptr};
     // A row that another worker has just written has the same number and stays; one written before another run was met
-    // is renewed.
+    // is renewed. Where nothing was noted, what is noted later is spoken for by nothing; nothing ever was under a first
+    // run.
     static Statement put = {
-        "INSERT INTO outbox_internal.server_run AS k (server, run, survived, number, there_to)"
-        " SELECT $1, $2, array_to_string($3, '-'), 1 + coalesce(max(m.number), 0), $4 FROM outbox_internal.server_run m"
+        "INSERT INTO outbox_internal.server_run AS k (server, run, survived, number, there_to, noted_to)"
+        " SELECT $1, $2, array_to_string($3, '-'), 1 + coalesce(max(m.number), 0), $4, $5 FROM "
+        "outbox_internal.server_run m"
         " ON CONFLICT (run) DO UPDATE SET server = excluded.server, survived = excluded.survived,"
-        " number = excluded.number, met_at = excluded.met_at, there_to = excluded.there_to WHERE EXISTS (SELECT"
-        " FROM outbox_internal.newest_run($2) m WHERE m.number > k.number)",
-        4,
-        {TEXTOID, TEXTOID, INT8ARRAYOID, TIMESTAMPTZOID},
+        " number = excluded.number, met_at = excluded.met_at, there_to = excluded.there_to, noted_to = "
+        "excluded.noted_to WHERE"
+        " EXISTS (SELECT FROM outbox_internal.newest_run($2) m WHERE m.number > k.number)",
+        5,
+        {TEXTOID, TEXTOID, INT8ARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
         nullptr};
-    Arguments arguments;
-    arguments.Add(ServerText(server_));
-    arguments.Add(ForeignText(server_run));
-    LowerToLost(server_run, &end);
-    Datum survived = 0;
-    !ends.empty() && StreamIdDatum(end.survived, &survived) ? arguments.Add(survived) : arguments.AddNull();
-    end.there_to == MemoryEnd::kNever ? arguments.AddNull() : arguments.Add(TimestampTzGetDatum(end.there_to));
+    static Statement lower = {
+        "UPDATE outbox_internal.server_run k SET noted_to = NULL, survived = array_to_string(CASE WHEN k.noted_to IS "
+        "NOT NULL THEN $2"
+        " ELSE least($2, string_to_array(k.survived, '-')::int8[]) END, '-'), there_to = CASE WHEN k.noted_to IS NOT "
+        "NULL OR"
+        " k.survived IS NULL THEN $3 WHEN k.there_to IS NOT NULL AND $3 IS NOT NULL THEN least(k.there_to, $3) END "
+        "WHERE k.run = $1",
+        3,
+        {TEXTOID, INT8ARRAYOID, TIMESTAMPTZOID},
+        nullptr};
+    static Statement raise = {
+        "UPDATE outbox_internal.server_run k SET survived = array_to_string(greatest($2, string_to_array(k.survived, "
+        "'-')"
+        "::int8[]), '-'), there_to = greatest(k.there_to, $3), noted_to = greatest(k.noted_to, $4)"
+        " WHERE k.run = $1 AND k.noted_to IS NOT NULL",
+        4,
+        {TEXTOID, INT8ARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
+        nullptr};
+    const Meeting meeting = ReadMeeting(server_run);
+    LowerToLost(server_run, meeting.upto, &end);
+    const bool told = !ends.empty() || (!noted_.any && !noted_.covered && AnyOtherRun(server_run));
+    const bool lost = !ends.empty() && AnyNewsIn(server_run, meeting, end);
+    if (told && !lost) {
+      LimitToNoted(&end);
+    }
+    const auto add = [&](Arguments* arguments) {
+      Datum survived = 0;
+      told&& StreamIdDatum(end.survived, &survived) ? arguments->Add(survived) : arguments->AddNull();
+      end.there_to == MemoryEnd::kNever ? arguments->AddNull() : arguments->Add(TimestampTzGetDatum(end.there_to));
+    };
+    Arguments first;
+    first.Add(ServerText(server_));
+    first.Add(ForeignText(server_run));
+    add(&first);
+    told && !lost ? first.Add(TimestampTzGetDatum(noted_.at)) : first.AddNull();
     RunStatement(&sweep, nullptr);
-    RunStatement(&put, arguments.values, arguments.nulls);
+    RunStatement(&put, first.values, first.nulls);
+    if (SPI_processed > 0 || !told) {
+      return;
+    }
+    Arguments again;
+    again.Add(ForeignText(server_run));
+    add(&again);
+    if (!lost) {
+      again.Add(TimestampTzGetDatum(noted_.at));
+    }
+    RunStatement(lost ? &lower : &raise, again.values, again.nulls);
   });
 }
 

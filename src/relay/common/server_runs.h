@@ -22,15 +22,15 @@ class ServerRuns {
 
   // The streams to ask about next, of those that lanes of any route, of all workers, wrote to under other runs of the
   // same server, wherever they write to now. `ends`: all that this run has answered so far, nothing at first. No
-  // streams: that is enough, or there is nothing to ask, or another worker has done so.
+  // streams: that is enough, or there is nothing to ask that another worker has not asked about.
   virtual Status Streams(const std::string& server_run, std::span<const sink::StreamEnd> ends,
                          std::vector<sink::AskedStream>* streams) = 0;
 
   // Whether a run whose streams end there has lost anything that an earlier run had acknowledged.
   virtual Status Lost(const std::string& server_run, std::span<const sink::StreamEnd> ends, bool* lost) = 0;
 
-  // Records what the run still had before any worker wrote to it; no `ends`: it did not tell. If several workers
-  // record, the first one counts, until another run is recorded at that address.
+  // Records what the run still had of what is noted; no `ends`: it did not tell. If several workers record, each adds
+  // what it has asked about, and a loss that one has found counts, until another run is recorded at that address.
   virtual Status Record(const std::string& server_run, std::span<const sink::StreamEnd> ends) = 0;
 };
 
