@@ -122,18 +122,21 @@ REVOKE ALL ON FUNCTION outbox_internal.lane_run(bigint, integer, text, timestamp
 COMMENT ON FUNCTION outbox_internal.lane_run(bigint, integer, text, timestamptz, timestamptz) IS
   'the last run at the address of this one that has acknowledged anything to the lane; number 0: one that is not in outbox_internal.server_run';
 
--- bound: of all meetings since. known: of those that were looked at before, which are those up to the one before the lane's
--- newest row from there, or up to the number `looked`.
+-- bound: of all meetings since. known: of those that were looked at before, up to the number `looked` or, whatever came between, under any run from which the lane has
+-- written something down later. (It may have gone back to an earlier run since: another worker was still connected to
+-- that. What it has written down there was not looked at.)
 CREATE OR REPLACE FUNCTION outbox_internal.judged_periods(route_id bigint, lane integer, of_run text, since timestamptz, until timestamptz, looked bigint)
   RETURNS TABLE (side integer, run text, after timestamptz, upto timestamptz, bound bigint[], there_to timestamptz,
                  known bigint[], known_there_to timestamptz)
   LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
+  WITH look AS MATERIALIZED (
+    SELECT p.upto, m.number FROM outbox_internal.run_periods($1, $2, 0, $4, $5) p
+    JOIN outbox_internal.server_run m ON m.run OPERATOR(pg_catalog.=) p.run
+    WHERE outbox_internal.run_endpoint(p.run) OPERATOR(pg_catalog.=) outbox_internal.run_endpoint($3))
   SELECT h.side, h.run, h.after, h.upto, b.bound, b.there_to, k.bound, k.there_to
-  FROM (SELECT 1) one
-  LEFT JOIN outbox_internal.lane_run($1, $2, $3, $4, $5) n ON true
-  CROSS JOIN LATERAL (SELECT greatest(n.number, $6) AS number) seen
-  CROSS JOIN outbox_internal.lane_periods($1, $2, $4, $5) h
+  FROM outbox_internal.lane_periods($1, $2, $4, $5) h
+  CROSS JOIN LATERAL (SELECT greatest(max(l.number), $6) AS number FROM look l WHERE l.upto OPERATOR(pg_catalog.>=) h.upto) seen
   CROSS JOIN LATERAL outbox_internal.survived(h.run, seen.number, 9223372036854775807) b
   CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, seen.number) k
   WHERE outbox_internal.run_endpoint(h.run) OPERATOR(pg_catalog.=) outbox_internal.run_endpoint($3);

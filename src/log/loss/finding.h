@@ -69,10 +69,11 @@ struct SideMove {
 struct Finding {
   std::string route;
   std::string server;
-  int64_t looked = 0;   // number of the newest run that has acknowledged anything to the lane
-  int64_t told = 0;     // number of the newest run that has told what it still had; 0: none has
-  bool wanted = false;  // it, or side lanes of it, have lost something
-  bool seen = false;    // there was something to be looked at
+  int64_t looked = 0;       // number of the run that has acknowledged something to the lane last
+  int64_t looked_ever = 0;  // the highest number of such a run: it may have gone back to an earlier one
+  int64_t told = 0;         // number of the newest run that has told what it still had; 0: none has
+  bool wanted = false;      // it, or side lanes of it, have lost something
+  bool seen = false;        // there was something to be looked at
 
   // The first event that is lost, of those acknowledged last.
   struct {

@@ -15,7 +15,8 @@ namespace {
 
 // The relations are schema/29_server_runs.sql's. A statement about a stretch of history asks for rows that the lane $1,
 // $2 and its side lanes wrote after $4 and no later than $5, and what of that the server of the run $3 acknowledged and
-// has lost; $6 is the number of the run under which it was looked at before.
+// has lost; $6 is the number of the run under which lanes of a later time have looked at it. What the lane that asks
+// has looked at itself its own rows tell.
 
 // Runs a statement about a stretch, whose first six arguments these are; `more` follow.
 template <typename... More>
@@ -26,7 +27,7 @@ void Run(Statement* statement, const Asked& asked, const Stretch& stretch, More.
   arguments.Add(ForeignText(asked.server_run));
   arguments.Add(TimestampTzGetDatum(stretch.after));
   arguments.Add(TimestampTzGetDatum(stretch.until));
-  arguments.Add(Int64GetDatum(asked.looked));
+  arguments.Add(Int64GetDatum(TIMESTAMP_IS_NOEND(stretch.until) ? 0 : asked.looked));
   (arguments.Add(more), ...);
   RunStatement(statement, arguments.values, arguments.nulls);
 }
@@ -37,7 +38,9 @@ void Run(Statement* statement, const Asked& asked, const Stretch& stretch, More.
 bool FindRun(const Asked& asked, const Stretch& own, Finding* finding) {
   static Statement find = {
       "SELECT r.name, r.server, n.number,"
-      " (SELECT max(m.number) FROM outbox_internal.server_runs($3) m WHERE m.survived IS NOT NULL) FROM outbox.route r"
+      " (SELECT max(m.number) FROM outbox_internal.server_runs($3) m WHERE m.survived IS NOT NULL),"
+      " (SELECT max(m.number) FROM outbox_internal.run_periods($1, $2, 0, $4, $5) p JOIN"
+      " outbox_internal.server_runs($3) m ON m.run = p.run) FROM outbox.route r"
       " LEFT JOIN outbox_internal.lane_run($1, $2, $3, $4, $5) n ON true WHERE r.id = $1 AND n.run IS DISTINCT FROM $3",
       6,
       {ASKED_TYPES},
@@ -54,6 +57,8 @@ bool FindRun(const Asked& asked, const Stretch& own, Finding* finding) {
   finding->looked = isnull ? 0 : DatumGetInt64(looked);
   Datum told = ResultDatum(0, 3, &isnull);
   finding->told = isnull ? 0 : DatumGetInt64(told);
+  Datum ever = ResultDatum(0, 4, &isnull);
+  finding->looked_ever = isnull ? 0 : DatumGetInt64(ever);
   return true;
 }
 

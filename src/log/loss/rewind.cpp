@@ -127,6 +127,7 @@ void KeepOfSides(const Asked& asked, const LaneId& lane, const Stretch& own, Fin
 bool LookBack(const Asked& asked, Finding* finding) {
   bool lost = false;
   Asked then = asked;
+  then.looked = finding->looked_ever;
   for (const Former& time : finding->former) {
     if (then.looked >= finding->told) {
       break;  // no run has told since what it still had
