@@ -87,12 +87,12 @@ BEGIN
   FOR name, commands, each_row IN VALUES
     ('outbox_internal.parked', 'UPDATE OF route_id, lane, created_at, id, replay, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, content_type, headers, own_topic, topic, xid', 'AFTER'),
     ('outbox_internal.foreign_event', 'UPDATE OF created_at, id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, deliver_at, xid, home, subscribed', 'AFTER'),
-    ('outbox.route', 'UPDATE OF id, lanes, lanes_wanted, lanes_begun, common_snapshot, start_snapshot, start_time', 'AFTER'),
-    ('outbox_internal.lane', 'UPDATE OF route_id, lane, since, window_from, window_to, done_to, home, repeats_to', 'AFTER'),
-    ('outbox_internal.side_lane', 'UPDATE OF route_id, lane, side, since, window_from, window_to, done_to, topic_template', 'AFTER'),
-    ('outbox_internal.side_topic', 'UPDATE OF route_id, lane, topic, side, start_from, start_to, start_done_to', 'AFTER'),
-    ('outbox_internal.adoption', 'UPDATE OF begun_at, home, phase, done_to, first, starts, nothing, later', 'AFTER'),
-    ('outbox_internal.adopted', 'UPDATE OF xid, wanted, before', 'AFTER'),
+    ('outbox.route', 'INSERT OR UPDATE OF id, lanes, lanes_wanted, lanes_begun, common_snapshot, start_snapshot, start_time', 'AFTER'),
+    ('outbox_internal.lane', 'INSERT OR UPDATE OF route_id, lane, since, window_from, window_to, done_to, home, repeats_to', 'AFTER'),
+    ('outbox_internal.side_lane', 'INSERT OR UPDATE OF route_id, lane, side, since, window_from, window_to, done_to, topic_template', 'AFTER'),
+    ('outbox_internal.side_topic', 'INSERT OR UPDATE OF route_id, lane, topic, side, start_from, start_to, start_done_to', 'AFTER'),
+    ('outbox_internal.adoption', 'INSERT OR UPDATE OF begun_at, home, phase, done_to, first, starts, nothing, later', 'AFTER'),
+    ('outbox_internal.adopted', 'INSERT OR UPDATE OF xid, wanted, before', 'AFTER'),
     ('outbox.audit', 'UPDATE OF at, who, action, route, event_id, detail, reason', 'AFTER'),
     -- Of the first two, partitions get the trigger of rows with their parent's name.
     ('outbox_internal.progress', 'INSERT OR UPDATE OR DELETE', 'BEFORE'),
@@ -100,11 +100,11 @@ BEGIN
     ('outbox.pause', 'INSERT OR UPDATE OR DELETE', 'BEFORE'),
     ('outbox_internal.outcome', 'UPDATE OR DELETE', 'AFTER'),
     ('outbox_internal.server_run', 'UPDATE OR DELETE', 'AFTER'),
-    ('outbox_internal.origin', 'UPDATE OR DELETE', 'AFTER')
+    ('outbox_internal.origin', 'INSERT OR UPDATE OR DELETE', 'AFTER')
   LOOP
     EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change BEFORE %s%s ON %s FOR EACH STATEMENT '
       'EXECUTE FUNCTION outbox_internal.refuse_change()', commands,
-      CASE WHEN pg_catalog.starts_with(commands, 'UPDATE OF') THEN '' ELSE ' OR TRUNCATE' END, name);
+      CASE WHEN pg_catalog.strpos(commands, 'UPDATE OF') OPERATOR(pg_catalog.>) 0 THEN '' ELSE ' OR TRUNCATE' END, name);
     EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change_rows %s %s ON %s FOR EACH ROW %s'
       'EXECUTE FUNCTION outbox_internal.refuse_change()', each_row, commands, name,
       CASE WHEN each_row OPERATOR(pg_catalog.=) 'AFTER' THEN
@@ -120,6 +120,12 @@ BEGIN
   END LOOP;
 END
 $change$;
+
+-- What is parked by hand says nothing of the transaction that emitted it; a row of a dump does (pg_dump --inserts).
+CREATE OR REPLACE TRIGGER no_change_inserted BEFORE INSERT ON outbox_internal.parked FOR EACH ROW WHEN (NEW.xid IS NOT NULL)
+  EXECUTE FUNCTION outbox_internal.refuse_change();
+ALTER TABLE outbox_internal.parked ENABLE ALWAYS TRIGGER no_change_inserted;
+COMMENT ON TRIGGER no_change_inserted ON outbox_internal.parked IS 'a dump is not restored over an outbox in use';
 
 CREATE OR REPLACE FUNCTION outbox_internal.note_route() RETURNS trigger
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_note_route';

@@ -156,15 +156,15 @@ bool HasRows(Oid table) {
 }
 
 void RefuseUnguarded(Oid table, const std::string& words) {
-  const std::string command = words + " " + NameOf(table);
   if (pg::settings.allow_loss) {
-    NoteLoss(command, "");
+    NoteLoss(words + " " + NameOf(table), "");
     return;
   }
-  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + command,
-                  "They refuse what is not to be done to its rows by hand, and have it audited where it is done.",
-                  "Leave them on: what has to be done to its rows they let through under outbox.allow_loss. To do it all "
-                  "the same, and answer for it: SET outbox.allow_loss = on."};
+  throw UserError{
+      ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + words + " " + NameOf(table),
+      "They refuse what is not to be done to its rows by hand, and have it audited where it is done.",
+      "Leave them on: what has to be done to its rows they let through under outbox.allow_loss. To do it all "
+      "the same, and answer for it: SET outbox.allow_loss = on."};
 }
 
 // Not before the command: the name in it may then mean another table than once the command has its lock. (Internal:

@@ -17,6 +17,7 @@ extern "C" {
 #include "catalog/partition.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
+#include "replication/logicalworker.h"
 }
 
 namespace outbox::admin {
@@ -38,6 +39,8 @@ constexpr const char* kOtherPosition =
     "outbox.seek() has a route go on from another position, outbox.alter_route(route, lanes => n) changes the number "
     "of its lanes.";
 
+constexpr const char* kOfADump = " A dump is restored into a new database.";
+
 // Of the tables that schema/27_loss.sql has these triggers on: scripts/check-guards compares.
 constexpr Rule kRules[] = {
     {"parked", "A row of it is an event that waits: what it holds, whose turn it is, and when.",
@@ -45,7 +48,9 @@ constexpr Rule kRules[] = {
      "outbox.discard() give up, CALL outbox.forget() erases."},
     {"foreign_event", "A row of it is an event that came by another way than emit(), as it came.",
      "outbox.adopt() sends them, CALL outbox.forget() erases those of one key."},
-    {"route", "These columns say which keys go to which lane, and where the route began.", kOtherPosition},
+    {"route", "It says which keys go to which lane, and where the route began.",
+     "outbox.create_route() makes one, outbox.seek() has it go on from another position, outbox.alter_route(route, "
+     "lanes => n) changes the number of its lanes."},
     {"lane", kPosition, kOtherPosition},
     {"side_lane", kPosition, kOtherPosition},
     {"side_topic", kPosition,
@@ -146,15 +151,17 @@ void Judge(TriggerData* trigger, const Rule& rule) {
   const std::string command = Verb(trigger) + (" " + NameOf(RelationGetRelid(trigger->tg_relation)));
   const bool row = TRIGGER_FIRED_FOR_ROW(trigger->tg_event) != 0;
   const bool inserts = TRIGGER_FIRED_BY_INSERT(trigger->tg_event) != 0;
+  if (inserts && (IsLogicalWorker() || !InUse())) {
+    return;  // what a subscription copies, whose rows another trigger drops; a restore
+  }
   if (TRIGGER_FIRED_AFTER(trigger->tg_event)) {
     row ? CountRow(trigger, command) : Tell(trigger, command);
-  } else if (inserts && !InUse()) {
-    // A restore.
   } else if (GoesWithRoutes(trigger, rule)) {
     pg::NoteConfigChange();  // it is told of the routes
-  } else if (!pg::settings.allow_loss && (row || !inserts)) {
+  } else if (!pg::settings.allow_loss) {
+    const std::string way = rule.way + std::string(inserts ? kOfADump : "");
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + command + " by hand", rule.what,
-                    rule.way + std::string(" To do it all the same, and answer for it: SET outbox.allow_loss = on.")};
+                    way + " To do it all the same, and answer for it: SET outbox.allow_loss = on."};
   } else if (row) {
     CountRow(trigger, command);
   } else if (TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event)) {

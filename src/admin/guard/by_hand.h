@@ -2,10 +2,11 @@
 //
 // By hand a payload could be exchanged, an event given up or put before another one of its key, or a position moved
 // over what was never sent, and no function would have checked or audited it. So for everybody's hand, a superuser's
-// too, the triggers of schema/27_loss.sql refuse UPDATE of these columns of these tables, and every change of the
-// tables that are only ever appended to (positions, ticks) and of pauses; each with the name of the function that does
-// what was probably meant. `SET outbox.allow_loss = on` lets it through, and the audit says what was done. DELETE and
-// TRUNCATE of events, routes and lanes ask for more: loss.h.
+// too, the triggers of schema/27_loss.sql refuse UPDATE of these columns of these tables, INSERT of routes and lanes
+// and of what a dump has parked (pg_dump --inserts), and every change of the tables that are only ever appended to
+// (positions, ticks) and of pauses; each with the name of the function that does what was probably meant. `SET
+// outbox.allow_loss = on` lets it through, and the audit says what was done. DELETE and TRUNCATE of events, routes and
+// lanes ask for more: loss.h.
 //
 // What outbox does itself is not asked: pg::InOwnStatement(). Nor is a restore, which brings rows before the outbox is
 // in use.
