@@ -8,6 +8,7 @@
 #include "inbox/ring.h"
 #include "pg/entry.h"
 #include "pg/settings.h"
+#include "pg/time_text.h"
 #include "pg/transaction.h"
 
 extern "C" {
@@ -36,10 +37,6 @@ void Audit(const char* action, Datum consumer, std::initializer_list<const char*
   Datum values[] = {CStringGetTextDatum(action), consumer,
                     PointerGetDatum(construct_array(texts, count, TEXTOID, -1, false, TYPALIGN_INT))};
   Run(&audit, values);
-}
-
-const char* TimeText(Datum time) {
-  return DatumGetCString(DirectFunctionCall1(timestamptz_out, time));
 }
 
 // Rarely run, so planned each time.
@@ -138,8 +135,8 @@ OUTBOX_FUNCTION(outbox_reprocess) {
   const int64 events = AsOwner([&] {
     const int64 taken_back = DeleteRange(types, values);
     Audit("reprocess", values[0],
-          {"since", TimeText(PG_GETARG_DATUM(1)), "until", TimeText(PG_GETARG_DATUM(2)), "marks",
-           psprintf(INT64_FORMAT, taken_back)});
+          {"since", outbox::pg::UtcText(PG_GETARG_TIMESTAMPTZ(1)), "until",
+           outbox::pg::UtcText(PG_GETARG_TIMESTAMPTZ(2)), "marks", psprintf(INT64_FORMAT, taken_back)});
     return taken_back;
   });
   return Int64GetDatum(events);

@@ -72,5 +72,22 @@ $node->safe_psql('plain', qq{$flipped SELECT outbox.grant_emit('"An app"'), outb
 	GRANT USAGE ON FOREIGN DATA WRAPPER outbox_null TO app; ALTER SERVER n OWNER TO app});
 is($node->safe_psql('plain', q{SELECT string_agg(coalesce(detail ->> 'to', detail ->> 'from', detail #>> '{changed,owner,to}'), ', ' ORDER BY at) FROM outbox.audit
 	WHERE action ~ '^(grant|revoke)_' OR action = 'alter server'}), 'An app, app, app, app', 'in the audit, too');
+
+# And of times that were asked for.
+my $kept = q{SELECT string_agg(a.detail::text, E'\n' ORDER BY a.at) FROM outbox.audit a WHERE a.action IN ('redrive', 'discard', 'reprocess');
+	SELECT string_agg(p.filter::text, E'\n' ORDER BY p.number) FROM outbox.replay p};
+foreach my $database (qw(plain flipped))
+{
+	my $settings = $database eq 'plain' ? q{SET timezone = 'UTC';} : $flipped;
+	$node->safe_psql($database, qq($settings $_)) foreach
+		q{CALL outbox.redrive(since => '2026-02-01 10:00+00', until => '2026-02-01 10:00:00.5+00', dry_run => false)},
+		q{CALL outbox.discard_dead_letters(since => '-infinity', until => '2026-02-01 10:00+00', reason => 'x', dry_run => false)},
+		q{CALL outbox.replay(since => '2026-02-01 10:00+00', until => 'infinity', route => 'r', event_type => 'none', dry_run => false)},
+		q{SELECT outbox.reprocess('c', '2026-02-01 10:00+00', 'infinity')};
+}
+my $kept_plain = $node->safe_psql('plain', $kept);
+like($kept_plain, qr/"since": "2026-02-01 10:00:00\+00", "until": "2026-02-01 10:00:00\.5\+00"/, 'times are kept as UTC');
+unlike($kept_plain, qr/:00(?:\.5)?"/, 'each of them');
+is($node->safe_psql('flipped', $kept), $kept_plain, 'whatever the session says');
 no_server_crashed($node);
 done_testing();

@@ -5,8 +5,8 @@
 //   return batches.Result({Cell("17")});
 //
 // After the first Commit() nothing that lived in the old transaction may be touched, but the arguments, which the CALL
-// keeps. Every batch is READ COMMITTED, whatever the session's default; what a DO block does afterwards is as that says.
-// An error ends the transaction.
+// keeps. Every batch is READ COMMITTED, whatever the session's default; what a DO block does afterwards is as that
+// says. An error ends the transaction.
 #pragma once
 
 #include "admin/common/query.h"

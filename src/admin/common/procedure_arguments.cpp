@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "pg/shared.h"
+#include "pg/time_text.h"
 
 extern "C" {
 #include "utils/timestamp.h"
@@ -47,6 +48,14 @@ std::optional<int64> TimeArgument(FunctionCallInfo fcinfo, int number) {
     return std::nullopt;
   }
   return std::clamp(SaturatedUnixMicros(PG_GETARG_TIMESTAMPTZ(number)), kFirst, kLast);
+}
+
+Cell TimeTextArgument(FunctionCallInfo fcinfo, int number) {
+  if (PG_ARGISNULL(number)) {
+    return Cell();
+  }
+  const TimestampTz time = PG_GETARG_TIMESTAMPTZ(number);
+  return Cell(pg::Guard([time] { return pg::UtcText(time); }));
 }
 
 void RequireOrder(std::optional<int64> since, std::optional<int64> until) {

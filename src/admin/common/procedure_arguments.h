@@ -10,6 +10,8 @@ bool BooleanArgument(FunctionCallInfo fcinfo, int number, const char* name);
 double RateArgument(FunctionCallInfo fcinfo, int number);
 // Unix microseconds; nothing: NULL. Infinities are the ends of time.
 std::optional<int64> TimeArgument(FunctionCallInfo fcinfo, int number);
+// As it was given, in the one form in which times are kept; nothing: NULL.
+Cell TimeTextArgument(FunctionCallInfo fcinfo, int number);
 // Refuses a time that ends before it begins, or as it does, and one that begins or ends where nothing is.
 void RequireOrder(std::optional<int64> since, std::optional<int64> until);
 

@@ -37,14 +37,16 @@ Selection ReadFilters(FunctionCallInfo fcinfo, TimestampTz started) {
   JsonObject given;
   std::optional<int64> since, until;
   for (size_t i = 0; i < kFilters; i++) {
-    Cell value = TextArgument(fcinfo, static_cast<int>(i));
+    const bool is_time = i == 5 || i == 6;
+    const int number = static_cast<int>(i);
+    const Cell value = is_time ? TimeTextArgument(fcinfo, number) : TextArgument(fcinfo, number);
     if (value && value->empty()) {
       throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, std::string(kFilterNames[i]) + " must not be empty", "",
                       "Leave it out to take everything."};
     }
     given.Add(kFilterNames[i], value);
-    if (i == 5 || i == 6) {  // not in the session's style, which need not be readable
-      const std::optional<int64> at = TimeArgument(fcinfo, static_cast<int>(i));
+    if (is_time) {
+      const std::optional<int64> at = TimeArgument(fcinfo, number);
       (i == 5 ? since : until) = at;
       selection.params.push_back(at ? Cell(UnixMicrosText(*at)) : Cell());
     } else {

@@ -78,7 +78,7 @@ void ReadRequest(FunctionCallInfo fcinfo, ReplayRequest* request) {
   filter.event_type = LikePattern(TextArgument(fcinfo, 4));
   filter.ids = TextArgument(fcinfo, 5);
   JsonObject given;
-  given.Add("since", TextArgument(fcinfo, 0)).Add("until", TextArgument(fcinfo, 1));
+  given.Add("since", TimeTextArgument(fcinfo, 0)).Add("until", TimeTextArgument(fcinfo, 1));
   given.Add("aggregate_type", TextArgument(fcinfo, 2)).Add("aggregate_id", filter.aggregate_id);
   given.Add("event_type", TextArgument(fcinfo, 4)).Add("ids", filter.ids);
   request->given_up = GivenUpToo(fcinfo);
