@@ -152,7 +152,7 @@ BEGIN
       DETAIL = format('Without a role there is nobody to %s.', CASE WHEN granting THEN 'grant to' ELSE 'revoke from' END),
       HINT = format('Pass a role name, such as ''%s''.', CASE action WHEN 'operate' THEN 'oncall' ELSE 'app' END);
   END IF;
-  IF granting AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = role::oid) THEN
+  IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = role::oid) THEN
     RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('role %s does not exist', role),
       DETAIL = 'There is no role of that number.', HINT = 'Pass a role name, such as ''app''.';
   END IF;

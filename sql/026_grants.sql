@@ -9,6 +9,18 @@ SELECT outbox.grant_emit('regress_app');
 SELECT outbox.grant_emit('"regress odd ""name"""');
 SELECT outbox.grant_emit('regress_nobody');
 SELECT outbox.grant_emit(NULL);
+-- which is not PUBLIC, either
+BEGIN;
+GRANT EXECUTE ON FUNCTION outbox.emit_many_json TO PUBLIC;
+SAVEPOINT a;
+\set VERBOSITY terse
+SELECT outbox.revoke_emit('-');
+ROLLBACK TO a;
+SELECT outbox.grant_emit('-');
+ROLLBACK TO a;
+SELECT outbox.revoke_operate('4000000000');
+\set VERBOSITY default
+ROLLBACK;
 BEGIN;
 SET LOCAL ROLE regress_app;
 SELECT outbox.emit('order', 1, 'e', '1') IS NOT NULL AS emit, outbox.emit('order', 1, 'e', '1'::json) IS NOT NULL AS twin,

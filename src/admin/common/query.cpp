@@ -240,6 +240,22 @@ int64 Number(const Cell& cell) {
   return cell ? std::strtoll(cell->c_str(), nullptr, 10) : 0;
 }
 
+namespace {
+
+// Plain.
+Oid TypeOfArgument(FunctionCallInfo fcinfo, int number) {
+  const Oid given = get_fn_expr_argtype(fcinfo->flinfo, number);
+  if (OidIsValid(given)) {
+    return given;
+  }
+  Oid* declared = nullptr;  // a call by the protocol's own message has no expression
+  int count = 0;
+  (void)get_func_signature(fcinfo->flinfo->fn_oid, &declared, &count);
+  return number < count ? declared[number] : InvalidOid;
+}
+
+}  // namespace
+
 Cell TextArgument(FunctionCallInfo fcinfo, int number) {
   if (PG_ARGISNULL(number)) {
     return std::nullopt;
@@ -247,7 +263,7 @@ Cell TextArgument(FunctionCallInfo fcinfo, int number) {
   const char* text = pg::Guard([&]() -> const char* {
     Oid output = InvalidOid;
     bool varlena = false;
-    getTypeOutputInfo(get_fn_expr_argtype(fcinfo->flinfo, number), &output, &varlena);
+    getTypeOutputInfo(TypeOfArgument(fcinfo, number), &output, &varlena);
     return OidOutputFunctionCall(output, PG_GETARG_DATUM(number));
   });
   return Cell(text);
