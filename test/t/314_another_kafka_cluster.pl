@@ -41,6 +41,8 @@ sub replace
 	$sql->(qq{SELECT outbox.emit_text('t', n, 'e', 'of ours', topic => 'topic' || n) FROM generate_series(1, 8) n});
 	ok(wait_idle($node), "$which: the events are delivered, it says");
 	is_deeply([ sort @{ $second->payloads($_) } ], [ 'of another', 'of ours' ], "$which: and is, to $_") foreach @topics;
+	is(PostgreSQL::Test::Utils::slurp_file($node->logfile) =~ /"k" is used, but at its addresses there is another cluster/ ? 1 : 0, $ids[0] eq $ids[1] ? 0 : 1,
+		"$which: and the log tells of another cluster");
 	no_server_crashed($node);
 	$node->stop;
 	$second->kill9;

@@ -117,5 +117,19 @@ TEST_F(DestinationHealthTest, AllThatRefuseCredentialsAreAMatterOfConfiguration)
   EXPECT_EQ(unanswered.told().error.error_class, ErrorClass::kConfig);
 }
 
+TEST_F(DestinationHealthTest, AWarningThatIsToBeSeenOutlastsTheNextDelivery) {
+  DestinationHealth health(1);
+  health.SetWarning({ErrorClass::kDestination, "SHORT", ""});
+  health.Delivered(now);
+  EXPECT_TRUE(health.told().warning.ok());
+  health.Warn({ErrorClass::kConfig, "LONG", ""}, now + kSecond);
+  health.Delivered(now);
+  EXPECT_EQ(health.told().warning.code, "LONG");
+  now += kSecond;
+  health.Delivered(now);
+  EXPECT_TRUE(health.told().warning.ok());
+  EXPECT_TRUE(health.up());
+}
+
 }  // namespace
 }  // namespace outbox::sink::kafka

@@ -31,7 +31,9 @@ void DestinationHealth::SetUp() {
 
 void DestinationHealth::Delivered(int64_t now) {
   answered_at_ = now;
-  SetWarning({});
+  if (now >= warn_until_) {
+    SetWarning({});
+  }
   SetUp();
 }
 
@@ -40,6 +42,11 @@ void DestinationHealth::SetWarning(Error warning) {
     told_.warning = std::move(warning);
     ++told_.changes;
   }
+}
+
+void DestinationHealth::Warn(Error warning, int64_t until) {
+  warn_until_ = until;
+  SetWarning(std::move(warning));
 }
 
 void DestinationHealth::SetSending(bool sending) {

@@ -31,6 +31,8 @@ class DestinationHealth {
   // Nothing but a new producer can show that it is over.
   void SetDownByFatal(Error error);
   void SetWarning(Error warning);
+  // One that deliveries do not end before `until`.
+  void Warn(Error warning, int64_t until);
   void SetSending(bool sending);
   // The library reports a connection that failed. It tries again; only all of them together say something.
   void ConnectionFailed(std::string text, int64_t now) {
@@ -78,6 +80,7 @@ class DestinationHealth {
   int64_t check_at_ = 0;  // kWanted
   int unanswered_ = 0;    // questions in a row
   int64_t answered_at_ = 0;
+  int64_t warn_until_ = 0;
   Error refusal_;         // since all was well
   bool renewed_ = false;  // there is another producer, of which nothing was told yet
   struct Refusal {

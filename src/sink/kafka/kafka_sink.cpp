@@ -17,6 +17,7 @@ namespace {
 constexpr int64_t kSecond = 1'000'000;
 // The library repeats an error of a broker every 30 s.
 constexpr int64_t kTroubleMicros = 60 * kSecond;
+constexpr int64_t kTellMicros = 3600 * kSecond;  // that there is another cluster
 
 }  // namespace
 
@@ -200,11 +201,16 @@ void KafkaSink::Meet(Producer* producer, const TopicAnswer& answer, int64_t now)
     return;
   }
   const bool another = !cluster_.empty() && !answer.cluster.empty() && answer.cluster != cluster_;
+  const std::string before = cluster_;
   cluster_ = answer.cluster.empty() ? cluster_ : answer.cluster;
   if (!another) {
     producer->Met(answer.connections, answer.losses);
     return;
   }
+  health_.Warn({ErrorClass::kConfig, "ANOTHER_CLUSTER",
+                "at its addresses there is another cluster: \"" + cluster_ + "\", and before it was \"" + before +
+                    "\"; what was delivered until then is in that one"},
+               now + kTellMicros);
   producers_.ForEach([](Producer* each) { each->Distrust(); });
   producers_.End(now);
 }
