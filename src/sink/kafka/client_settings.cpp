@@ -25,7 +25,7 @@ constexpr size_t kMaxClientId = 100;
 // - A broker waits for its replicas for request.timeout.ms at most; we give it 2 s less than we wait for its answer. A
 //   replica that has died may hold up an answer for 30 s (replica.lag.time.max.ms): the request is sent again then, as
 //   often as needed, and the broker knows by the sequence number that it has the batch.
-// - A broker that throttles answers up to 11 s late (11 quota windows of a second).
+// - A broker that throttles reads nothing meanwhile: throttle.h sends so little then that it answers within seconds.
 // - The largest batch has to pass within it: 75 kB/s do for the usual megabyte, and for more there is more time.
 constexpr uint64_t kRequestMs = 14000;
 constexpr uint64_t kAnswerMs = 2000;  // of that, for the way there and back

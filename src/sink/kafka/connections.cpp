@@ -105,4 +105,8 @@ int Connections::Close(int fd, void* self) {
   return close(fd);
 }
 
+void Connections::Throttled(rd_kafka_t*, const char*, int32_t, int milliseconds, void* self) {
+  static_cast<Connections*>(self)->throttled_.fetch_add(int64_t{milliseconds} * 1000, std::memory_order_acq_rel);
+}
+
 }  // namespace outbox::sink::kafka

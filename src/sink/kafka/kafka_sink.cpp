@@ -69,6 +69,7 @@ void KafkaSink::Poll(std::vector<Result>* results) {
   more_ = false;
   producers_.ForEach([this](Producer* each) {
     ServeEvents(each, now_);
+    NoteThrottled(each, now_);
     const size_t before = answers_.size();
     each->metadata()->Take(&answers_);
     for (size_t i = before; i < answers_.size(); ++i) {
@@ -111,7 +112,10 @@ void KafkaSink::AppendWaits(std::vector<WaitSpec>* waits) {
     }
     earlier(limits_at_);
     earlier(files_at_);
-    if (in_library_ > 0 || stalled_.in_part) {
+    if (waiting_records_ > 0 && throttle_.until() > now_) {
+      earlier(throttle_.until());
+    }
+    if (in_library_ > 0 || stalled_.in_part || throttle_.on()) {
       earlier(stalled_.next_at);
     }
   }
@@ -160,7 +164,7 @@ void KafkaSink::Advance(int64_t now) {
   if (!producers_.running()) {
     return;
   }
-  if (full_) {
+  if (full_ || (throttle_.on() && waiting_records_ > 0)) {
     full_ = false;
     ReleaseAll();
   }
@@ -187,6 +191,19 @@ void KafkaSink::LookAtFiles(int64_t now) {
   files_at_ = health_.up() && now >= trouble_at_ + kTroubleMicros ? -1 : now + kSecond;
   if (producers_.files()->ChangedAndSettled()) {
     producers_.End(now);
+  }
+}
+
+void KafkaSink::NoteThrottled(Producer* producer, int64_t now) {
+  const int64_t throttled = producer->TakeThrottled();
+  if (throttled == 0) {
+    return;
+  }
+  throttle_.Told(throttled, now);
+  if (throttle_.on()) {
+    health_.Warn({ErrorClass::kDestination, "THROTTLED",
+                  "its brokers throttle it: a quota of its client.id or user lets less through than comes"},
+                 now + kTroubleMicros);
   }
 }
 
@@ -246,6 +263,7 @@ void KafkaSink::RetireProducers(int64_t now) {
   }
   in_library_ = 0;
   full_ = false;
+  throttle_.Reconnected();
   closed_.suspect.reset();
   more_ = false;
   health_.ProducerEnded();

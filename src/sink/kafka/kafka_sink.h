@@ -23,6 +23,7 @@
 #include "sink/kafka/errors.h"
 #include "sink/kafka/producers.h"
 #include "sink/kafka/stalled.h"
+#include "sink/kafka/throttle.h"
 #include "sink/kafka/topic.h"
 #include "sink/record.h"
 #include "sink/sink.h"
@@ -95,6 +96,7 @@ class KafkaSink : public Sink {
   void Wait(Topic* topic, std::deque<RecordRef>* queue, const RecordRef& ref, bool front = false);
   RecordRef Next(Topic* topic, std::deque<RecordRef>* queue);
   bool Read(const RecordRef& ref, Record* record);
+  bool Held() { return full_ || !throttle_.MaySend(in_library_ == 0, now_); }  // nothing goes into the library now
   void Release(Topic* topic, Partition* partition);
   void ReleaseTopic(Topic* topic);
   void ReleaseAll();
@@ -120,6 +122,7 @@ class KafkaSink : public Sink {
   Producer* ProducerOf(Topic* topic);
   void EndCareful();
   void Advance(int64_t now);
+  void NoteThrottled(Producer* producer, int64_t now);
   void Meet(Producer* producer, const TopicAnswer& answer, int64_t now);
   void AbortOpen(std::vector<std::string>* bytes, int64_t now);
   void RetireProducers(int64_t now);
@@ -155,6 +158,7 @@ class KafkaSink : public Sink {
   FlowGate gate_;
   TopicTable topics_;
   StalledSearch stalled_;
+  Throttle throttle_;
   ClosedSearch closed_;
   int64_t files_at_ = -1;   // when to look whether files that the options name have changed; -1: nothing asks for it
   int64_t trouble_at_ = 0;  // the last with a connection

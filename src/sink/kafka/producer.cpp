@@ -53,6 +53,7 @@ Status Producer::Make(const Settings& settings, int event_fd, bool gapless, std:
   rd_kafka_conf_set_opaque(conf, &made->connections_);
   rd_kafka_conf_set_connect_cb(conf, Connections::Connect);
   rd_kafka_conf_set_closesocket_cb(conf, Connections::Close);
+  rd_kafka_conf_set_throttle_cb(conf, Connections::Throttled);
   char text[512];
   if (!gapless) {
     rd_kafka_conf_set(conf, "enable.gapless.guarantee", "false", text, sizeof text);

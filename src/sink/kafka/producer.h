@@ -105,6 +105,7 @@ class Producer {
   bool cut_off() const { return met_ && connections_.losses() > losses_before_; }
   // See Connections.
   bool Sending() { return connections_.Sending(); }
+  int64_t TakeThrottled() { return connections_.TakeThrottled(); }
   // Connections that brokers have closed in the midst of a request.
   void NoteClosings(int64_t now) { closings_.Note(connections_.closings(), now); }
   const Closings& closings() const { return closings_; }

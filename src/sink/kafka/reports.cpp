@@ -350,7 +350,8 @@ void KafkaSink::Trouble(Producer* producer, rd_kafka_event_t* event, int64_t now
     }
     producers_.End(now);
   } else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {
-    health_.AllBrokersDown(code, text, in_library_ > 0 && producer == producers_.main(), now);
+    health_.AllBrokersDown(code, text, in_library_ > 0 && producer == producers_.main() && !throttle_.Excuses(now),
+                           now);
   } else if (EventClass(code) == ErrorClass::kConfig) {
     health_.Refused(MakeError(code, ErrorClass::kConfig, settings_.Explain(code, text)), now);
   } else if (code == RD_KAFKA_RESP_ERR__CRIT_SYS_RESOURCE) {

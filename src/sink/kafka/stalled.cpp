@@ -93,7 +93,8 @@ void KafkaSink::FindStalled(int64_t now) {
   producers_.ForEach([&](Producer* each) {
     stalled_.sending_until = each->Sending() ? now + kSendingMicros : stalled_.sending_until;
   });
-  const bool sending = in_library_ > 0 && now < stalled_.sending_until;
+  const bool sending = (in_library_ > 0 && now < stalled_.sending_until) ||
+                       (in_library_ + waiting_records_ > 0 && throttle_.Excuses(now));
   health_.SetSending(sending);
   if (in_library_ == 0 || !health_.up()) {
     stalled_.asking_since = 0;
@@ -223,7 +224,8 @@ void KafkaSink::ClusterAnswered(const TopicAnswer& answer) {
     stalled_.next_at = now_;
   }
   if (answer.link == nullptr) {
-    health_.Answered(answer.answered, in_library_ > 0, now_);
+    // A throttled connection brings no answers.
+    health_.Answered(answer.answered || (health_.up() && throttle_.Excuses(now_)), in_library_ > 0, now_);
     return;
   }
   Topic* topic = answer.link->topic;

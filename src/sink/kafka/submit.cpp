@@ -119,7 +119,7 @@ bool KafkaSink::Dispatch(Topic* topic, const RecordRef& ref, const Record& recor
     }
     return false;
   }
-  if (refusal != 0 || leaderless || full_ || !partition.waiting.empty() ||
+  if (refusal != 0 || leaderless || Held() || !partition.waiting.empty() ||
       !topic->Admits(partition, RecordBytes(record.key.size(), record.body.size()))) {
     Wait(topic, &partition.waiting, ref);
     return true;
@@ -199,7 +199,7 @@ Error KafkaSink::NoSuchPartition(const Topic& topic) {
 bool KafkaSink::AskAbout(Topic* topic) {
   const uint32_t last_slot = topic->waiting.back().slot;
   const uint32_t last_index = topic->waiting.back().index;
-  while (topic->state == TopicState::kUnknown && !topic->waiting.empty() && !full_ &&
+  while (topic->state == TopicState::kUnknown && !topic->waiting.empty() && !Held() &&
          now_ >= topic->limits.hold_until()) {
     const RecordRef ref = Next(topic, &topic->waiting);
     Record record;
@@ -269,6 +269,7 @@ KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const RecordRef& r
     return NotTaken(topic, number, ref, error);
   }
   ++in_library_;
+  throttle_.Sent(RecordBytes(record.key.size(), record.body.size()));
   ++topic->inflight;
   if (closed_.alone && topic->care.taken()) {
     closed_.suspect = {ref.slot, ref.index, topic, RecordBytes(record.key.size(), record.body.size()), now_};
@@ -398,7 +399,7 @@ void KafkaSink::FailFlow(const RecordRef& ref, Error error) {
 
 void KafkaSink::Release(Topic* topic, Partition* partition) {
   const auto number = static_cast<int32_t>(partition - topic->partitions.data());
-  while (producers_.taking() && !partition->waiting.empty() && !full_) {
+  while (producers_.taking() && !partition->waiting.empty() && !Held()) {
     Record& record = record_;
     if (!Read(partition->waiting.front(), &record) ||
         !topic->Admits(*partition, RecordBytes(record.key.size(), record.body.size()))) {

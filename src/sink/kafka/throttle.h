@@ -1,0 +1,79 @@
+// What a quota of the brokers lets through [-].
+//
+// A broker answers what is over a quota at once, says for how long it throttles, and reads nothing more from that
+// connection meanwhile. So what was sent behind it gets no answer for as long, and the next for twice as long, until
+// the library takes the connection for dead. Therefore nothing is sent meanwhile, and afterwards not more at once than
+// is throttled for a few seconds. Monotonic microseconds.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace outbox::sink::kafka {
+
+class Throttle {
+ public:
+  // A broker throttles for so long from now on.
+  void Told(int64_t micros, int64_t now) {
+    until_ = std::max(until_, now + std::min(micros, kLongest));
+    if (!on() && micros >= kLong) {
+      room_ = kFirstRoom;
+      used_ = room_;  // what is on its way already is waited for
+    }
+    told_ += on() ? micros : 0;
+    told_at_ = until_;
+  }
+  // There are other connections, which no broker throttles yet.
+  void Reconnected() { until_ = 0; }
+  bool on() const { return room_ != kNoLimit; }
+  int64_t until() const { return until_; }
+  // Whether no answer says nothing: a broker was throttling just now.
+  bool Excuses(int64_t now) const { return on() && now < told_at_ + kSilence; }
+  // `empty`: nothing is on its way.
+  bool MaySend(bool empty, int64_t now) {
+    if (!on()) {
+      return true;
+    }
+    if (now < until_) {
+      return false;
+    }
+    if (empty && used_ > 0) {
+      EndRound(now);
+    }
+    return used_ < room_;
+  }
+  void Sent(uint64_t bytes) { used_ += on() ? bytes : 0; }
+
+ private:
+  static constexpr int64_t kSecond = 1'000'000;
+  static constexpr int64_t kLong = kSecond;         // shorter ones add up to nothing that hurts
+  static constexpr int64_t kTooLong = 4 * kSecond;  // of all that was sent at once; a request has 14 s
+  static constexpr int64_t kLongest = 3600 * kSecond;
+  static constexpr int64_t kSilence = 20 * kSecond;  // a request that came too late has its answer by then
+  static constexpr int64_t kOver = 60 * kSecond;     // after so long without it, it is over
+  static constexpr uint64_t kNoLimit = UINT64_MAX;
+  static constexpr uint64_t kFirstRoom = 128 << 10;
+  static constexpr uint64_t kLargestRoom = 8 << 20;
+
+  // All that was sent at once has its answer.
+  void EndRound(int64_t now) {
+    if (told_ > kTooLong) {
+      room_ = std::max<uint64_t>(std::min(room_, used_) / 2, 1);
+    } else if (told_ < kLong && used_ >= room_) {
+      room_ *= 2;
+    }
+    used_ = 0;
+    told_ = 0;
+    if (room_ > kLargestRoom || now > told_at_ + kOver) {
+      room_ = kNoLimit;
+    }
+  }
+
+  int64_t until_ = 0;
+  int64_t told_at_ = 0;       // the last of what `until_` was
+  uint64_t room_ = kNoLimit;  // bytes that are sent at once
+  uint64_t used_ = 0;         // of that, since nothing was on its way
+  int64_t told_ = 0;          // for how long it was throttled since then
+};
+
+}  // namespace outbox::sink::kafka
