@@ -98,7 +98,7 @@ sub slurp { my ($name) = @_; open my $file, '<', $name or die "$name: $!"; local
 # nodes, numbered from 1 in Kafka; stop, kill9, restart, pause and cont are for them, everything else is for the cluster.
 sub start_cluster
 {
-	my ($class, $count) = @_;
+	my ($class, $count, @properties) = @_;
 	my $root = File::Temp::tempdir('outbox-kafka.XXXXXX', TMPDIR => 1);
 	my $self = bless { root => $root, dir => $root, nodes => [] }, $class;
 	push @all, $self;
@@ -122,7 +122,7 @@ sub start_cluster
 		my $output = '';
 		push @starting, { output => \$output, handle => IPC::Run::start(
 			[ $script, 'start', $dir, $ports[ $id - 1 ], "node.id=$id", "controller.quorum.voters=$voters", 'heap=200m',
-				"default.replication.factor=$count", 'min.insync.replicas=2' ], '<', \undef, '>&', \$output) };
+				"default.replication.factor=$count", 'min.insync.replicas=2', @properties ], '<', \undef, '>&', \$output) };
 	}
 	$_->{handle}->finish or die "kafka.sh: ${ $_->{output} }" foreach @starting;
 	$self->{bootstrap} = join ',', map { $_->{bootstrap} } @{ $self->{nodes} };
