@@ -278,10 +278,11 @@ class ServeLoop {
   static void SayVersion(std::string_view configure) {
     const uint32_t version = ConfiguredVersion(configure);
     if (version != kProtocolVersion) {
-      fprintf(stderr,
-              "%s is of another version of outbox than the library that the server has loaded (protocol %u, not %u), and "
-              "ends: restart the server.\n",
-              program_invocation_short_name, kProtocolVersion, version);
+      fprintf(
+          stderr,
+          "%s is of another version of outbox than the library that the server has loaded (protocol %u, not %u), and "
+          "ends: restart the server.\n",
+          program_invocation_short_name, kProtocolVersion, version);
     }
   }
 

@@ -33,7 +33,7 @@ extern char** environ;
 namespace outbox::sink {
 namespace {
 
-constexpr int kSocketBuffer = 1 << 20;  // the kernel caps it at net.core.wmem_max
+constexpr int kSocketBuffer = 1 << 20;         // the kernel caps it at net.core.wmem_max
 constexpr int kKeptProgram = kSinkSocket + 1;  // the descriptor that a kept program is started by
 constexpr int kAboveTheChilds = 16;
 
@@ -49,7 +49,8 @@ std::vector<KeptProgram>& Kept() {
   return *kept;
 }
 
-// The descriptor to start it by; -1: by its name, under which the same file is still, which shows in lists of processes.
+// The descriptor to start it by; -1: by its name, under which the same file is still, which shows in lists of
+// processes.
 int KeptInPlaceOf(const std::string& executable) {
   for (const KeptProgram& one : Kept()) {
     struct stat there;

@@ -14,9 +14,10 @@ namespace outbox::sink {
 // A program that KeepProgram() was told of is started as it was then.
 int SpawnSink(const std::string& executable, pid_t* pid, int* socket);
 
-// Keeps hold of a program, for this process and those it forks: a package that is installed over it, or removed, beneath a
-// server that runs does not give the library it has loaded the sinks of another version. Once for each program, before
-// anything is started; one that is not there is looked for anew each time it is started. Costs a descriptor.
+// Keeps hold of a program, for this process and those it forks: a package that is installed over it, or removed,
+// beneath a server that runs does not give the library it has loaded the sinks of another version. Once for each
+// program, before anything is started; one that is not there is looked for anew each time it is started. Costs a
+// descriptor.
 void KeepProgram(const std::string& executable);
 
 }  // namespace outbox::sink

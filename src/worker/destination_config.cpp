@@ -193,7 +193,9 @@ class UnusableSink final : public sink::Sink {
   std::vector<sink::Result> results_;
 };
 
-std::string ProgramOf(const sink::SinkKind& kind) { return pg::LibraryDirectory() + "/" + kind.program; }
+std::string ProgramOf(const sink::SinkKind& kind) {
+  return pg::LibraryDirectory() + "/" + kind.program;
+}
 
 }  // namespace
 

@@ -1,7 +1,7 @@
 // The sink that parked events of one destination go to [-]: a second one of the same configuration, so that a refusal
 // among them (after which Kafka's producer is recreated) never disturbs the lanes. Made when it is first wanted, closed
-// after a minute without use, or when what it was given has had no outcome for half a minute in which nothing moved either:
-// what is large, and its link slow, has the time that it takes.
+// after a minute without use, or when what it was given has had no outcome for half a minute in which nothing moved
+// either: what is large, and its link slow, has the time that it takes.
 #pragma once
 
 #include <cstdint>
