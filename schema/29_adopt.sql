@@ -76,7 +76,7 @@ CREATE OR REPLACE VIEW outbox_internal.wrong_guard AS
   JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) c.relnamespace
   WHERE (n.nspname OPERATOR(pg_catalog.=) 'outbox' OR n.nspname OPERATOR(pg_catalog.=) 'outbox_internal')
     AND ((t.tgname IN ('log_guard', 'log_loss', 'log_loss_deleted', 'log_loss_updated', 'no_loss', 'no_loss_deleted', 'no_loss_truncate',
-                       'no_change', 'no_change_rows', 'no_change_told',
+                       'no_change', 'no_change_rows', 'no_change_told', 'no_change_inserted',
                        'route_by_hand', 'route_by_hand_truncate', 'find_role', 'read_again', 'read_again_emptied', 'no_forgetting', 'note_restore')
           AND t.tgenabled OPERATOR(pg_catalog.<>) 'A')
          OR (t.tgname OPERATOR(pg_catalog.=) 'ignore_replicated' AND t.tgenabled OPERATOR(pg_catalog.<>) 'R'));
