@@ -1,7 +1,7 @@
 #include "pg/time_text.h"
 
 extern "C" {
-#include "miscadmin.h"
+#include "miscadmin.h"  // USE_ISO_DATES
 #include "utils/datetime.h"
 #include "utils/timestamp.h"
 }
@@ -14,11 +14,11 @@ const char* UtcText(TimestampTz time) {
   fsec_t fraction = 0;
   if (TIMESTAMP_NOT_FINITE(time)) {
     EncodeSpecialTimestamp(time, text);
-  } else if (timestamp2tm(time, nullptr, &utc, &fraction, nullptr, nullptr) == 0) {
-    utc.tm_isdst = 0;  // -1 would leave the zone out
-    EncodeDateTime(&utc, fraction, true, 0, nullptr, USE_ISO_DATES, text);
   } else {
-    ereport(ERROR, (errcode(ERRCODE_DATETIME_VALUE_OUT_OF_RANGE), errmsg("timestamp out of range")));
+    // It fails of no time that there can be; as a time without a zone, which would be left out.
+    (void)timestamp2tm(time, nullptr, &utc, &fraction, nullptr, nullptr);
+    utc.tm_isdst = 0;
+    EncodeDateTime(&utc, fraction, true, 0, nullptr, USE_ISO_DATES, text);
   }
   return pstrdup(text);
 }
