@@ -34,6 +34,8 @@ foreach my $database (qw(plain flipped updated))
 	is($node->safe_psql($database, "SELECT outbox.wait_until_idle('120 s')"), 't', "$database: what was emitted is published");
 	$plain //= $node->safe_psql($database, $own);
 	is($node->safe_psql($database, $own), $plain, "$database: it knows its triggers by the same texts");
+	# Its keeper has made the tables of the days to come.
+	ok(wait_until(sub { $node->safe_psql($database, q{SELECT status FROM outbox.doctor() WHERE "check" = 'day tables'}) eq 'ok' }, 60), "$database: all days are there");
 	same($database, 'nothing is wrong', $wrong, '');
 	my $ok = 'SELECT outbox.doctor_ok()';
 	same($database, 'doctor_ok()', $ok);
