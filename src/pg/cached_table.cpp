@@ -57,7 +57,7 @@ void CachedTable::Read() {
   Watch();
   Oid found = FindOurRelation(name_);
   while (OidIsValid(found)) {
-    if (if_locked_ == IfLocked::kWait || (if_locked_ == IfLocked::kWaitOnce && found != table_)) {
+    if (if_locked_ == IfLocked::kWait) {
       LockRelationOid(found, AccessShareLock);
     } else if (!ConditionalLockRelationOid(found, AccessShareLock)) {
       return;

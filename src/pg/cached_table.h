@@ -4,7 +4,7 @@
 // this transaction has written counts at once, and what it takes back counts no more. A trigger on the table
 // (outbox_internal.read_again()) tells all sessions of each change. An error half way leaves what was known before.
 //
-// Nobody waits for a list of what is good to know; what is refused by a list is waited for: see IfLocked.
+// Nobody waits for a list of what is good to know; only a right is waited for: see IfLocked.
 #pragma once
 
 #include "pg/prelude.h"
@@ -20,9 +20,8 @@ List* TextsOf(Datum array);
 
 // While somebody has locked the table so that it cannot be read, and it has changed or has never been read:
 enum class IfLocked {
-  kWait,      // for him: without an answer there is no going on
-  kWaitOnce,  // for him if this table was never read, as what it refuses would pass; else as kGoOn
-  kGoOn,      // with what was known before, if anything was: an emit waits for nobody. The next one asks again
+  kWait,  // for him: without an answer there is no going on
+  kGoOn,  // with what was known before, if anything was: an emit waits for nobody. The next one asks again
 };
 
 // A global variable, one for each use of a table.

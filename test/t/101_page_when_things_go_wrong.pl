@@ -11,7 +11,8 @@ use Test::More;
 
 my $page = slurp_file("$ENV{OUTBOX_TOP}/docs/when-things-go-wrong.md");
 # (What drops the outbox is a ```postgresql block, and run by 165.)
-my @blocks = $page =~ /^```sql\n(.*?)^```/msg;
+# Nor what has a reason before it why it is not run: see 251.
+my @blocks = ($page =~ s/^<!-- not run: [^>]+? -->\n```sql\n.*?^```//msgr) =~ /^```sql\n(.*?)^```/msg;
 cmp_ok(scalar(@blocks), '>=', 30, 'the page has its blocks');
 
 my $node = new_node(conf => "outbox.enabled = off\nwal_level = logical\n");
