@@ -113,6 +113,18 @@ TEST_F(ServerCheckTest, LanesThatBeginHoldUpNoOtherLane) {
 }
 
 // What waits for another run to be admitted would be written as soon as it is.
+// A page of its next events is damaged, say: it tries again ever more seldom, and the others of the destination go on.
+TEST_F(ServerCheckTest, ALaneThatCannotReadHoldsUpNoAdmission) {
+  Begin();
+  server.fails = [](const char* function) { return std::string_view(function) == "OpenWindow"; };
+  server.EmitCommitted("k");
+  Turn(true);
+  Pass(60'000'000);
+  sink->Meet("b");
+  Pass(50'000);
+  EXPECT_EQ(sink->admitted, (std::vector<std::string>{"a", "b"}));
+}
+
 TEST_F(ServerCheckTest, APauseTakesBackWhatWaitsToBeAdmitted) {
   Begin();
   server.EmitCommitted("k");

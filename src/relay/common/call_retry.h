@@ -51,6 +51,8 @@ class CallRetry {
   CallRetry(int64_t base, int64_t cap) : backoff_(base, cap) {}
 
   bool Ready(int64_t now) const { return now >= next_try_; }
+  // For a call that others wait for: what failed may be another one, which says nothing about it.
+  bool ReadyFor(LogCall call, int64_t now) const { return Ready(now) || failed_call_ != call; }
   int64_t next_try() const { return next_try_; }  // monotonic microseconds; may be past
   const Trouble& trouble() const { return trouble_; }
 

@@ -55,10 +55,11 @@ bool Lane::Load(TurnContext* turn) {
   return true;
 }
 
-// False: the log is in trouble, the lane has another owner by now, or it has to wait for the next turn.
+// False: the log is in trouble, the lane has another owner by now, or it has to wait for the next turn. All lanes of
+// the destination wait for it: that this one cannot read its next events (a page is damaged) is no reason.
 bool Lane::CheckForLoss(const std::string& server_run, Loss* loss, TurnContext* turn) {
   const bool resend = lane_.destination->server_check().resend();
-  if (!lane_.LogReady(*turn)) {
+  if (!lane_.log_retry.ReadyFor(LogCall::kRewind, turn->now)) {
     return false;
   }
   if (turn->loss_checks >= turn->options->turn_micros) {
