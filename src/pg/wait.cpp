@@ -1,5 +1,7 @@
 #include "pg/wait.h"
 
+#include "base/monotonic.h"
+
 #include <sys/stat.h>
 
 namespace outbox::pg {
@@ -76,6 +78,14 @@ uint32 WaitEventFor(const char* name) {
 void WaitForLatch(long timeout_ms, uint32 wait_event) {
   (void)WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, timeout_ms, wait_event);
   ResetLatch(MyLatch);
+}
+
+void WaitWhole(long milliseconds, uint32 wait_event) {
+  const int64 until = MonotonicMicros() + static_cast<int64>(milliseconds) * 1000;
+  for (int64 left = until - MonotonicMicros(); left > 0; left = until - MonotonicMicros()) {
+    WaitForLatch(static_cast<long>((left + 999) / 1000), wait_event);
+    CHECK_FOR_INTERRUPTS();
+  }
 }
 
 void WaitForDescriptors(const WaitDescriptor* descriptors, int count, long timeout_ms, uint32 wait_event) {

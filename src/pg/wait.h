@@ -18,6 +18,9 @@ uint32 WaitEventFor(const char* name);
 // Waits for the latch, at most `timeout_ms`, and resets it.
 void WaitForLatch(long timeout_ms, uint32 wait_event);
 
+// Waits for all of that time, whatever sets the latch, and processes interrupts: in sessions, whose latch is often set.
+void WaitWhole(long milliseconds, uint32 wait_event);
+
 // A descriptor to wait for besides the latch.
 struct WaitDescriptor {
   pgsocket fd;

@@ -56,10 +56,7 @@ bool CheckLocks(Findings* findings) {
     if (locked.empty()) {
       return true;
     }
-    pg::Guard([] {
-      pg::WaitForLatch(kPauseMillis, pg::WaitEventFor("OutboxLook"));
-      CHECK_FOR_INTERRUPTS();
-    });
+    pg::Guard([] { pg::WaitWhole(kPauseMillis, pg::WaitEventFor("OutboxLook")); });
   }
   const std::vector<Row> holders = RunSql(
       Access::kRead,

@@ -151,10 +151,7 @@ void CheckTurns(Findings* findings) {
   if (std::none_of(before.begin(), before.end(), [&](const auto& worker) { return stands(worker.second); })) {
     return;
   }
-  pg::Guard([] {
-    pg::WaitForLatch(kLookAgain, pg::WaitEventFor("OutboxLook"));
-    CHECK_FOR_INTERRUPTS();
-  });
+  pg::Guard([] { pg::WaitWhole(kLookAgain, pg::WaitEventFor("OutboxLook")); });
   for (const auto& [pid, turn] : ReadTurns()) {
     const auto found = before.find(pid);
     if (found == before.end() || found->second.at != turn.at || !stands(turn)) {
