@@ -153,7 +153,8 @@ void DefineSettings() {
                           "for all, they run in turn.",
                           &settings.reserved_processes, 3, 0, 262143, PGC_SIGHUP, 0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.max_databases", "Number of databases of this server that can use the extension.",
-                          nullptr, &settings.max_databases, 64, 1, 4096, at_start, 0, nullptr, nullptr, nullptr);
+                          "One that takes no connections for a while keeps its place.", &settings.max_databases, 64, 1,
+                          4096, at_start, 0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.max_lanes", "Number of lanes over all databases whose state can be shown.", nullptr,
                           &settings.max_lanes, 1024, 16, 65536, at_start, 0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.max_destinations",

@@ -374,10 +374,12 @@ void SetRelayDemand(Oid database, int demand) {
 void FreeDatabaseSlot(Oid database, bool dropped) {
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
   DatabaseSlot* slot = FindDatabaseLocked(database);
-  if (slot != nullptr && (dropped || (!slot->needs_discovery && !slot->active && slot->barred_by == 0))) {
+  if (slot != nullptr &&
+      (dropped || (!slot->needs_discovery && !slot->active && !slot->closed && slot->barred_by == 0))) {
     slot->database = InvalidOid;
     slot->needs_discovery = false;
     slot->active = false;
+    slot->closed = false;
     slot->relay_demand = 0;
     slot->relays_allowed = 0;
     slot->barred_by = 0;

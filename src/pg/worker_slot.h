@@ -81,7 +81,8 @@ uint32 DiscoveryRequests(Oid database);
 void ConcludeDiscovery(Oid database, uint32 requests, bool active);
 // How many relay workers the launcher is to keep running for an active database.
 void SetRelayDemand(Oid database, int demand);
-// Frees the database's slot, unless it is wanted again meanwhile or has workers. `dropped`: the database is no more.
+// Frees the database's slot, unless it is wanted again meanwhile, has workers, or is closed for a while: then it would
+// come back to a server without a place for it. `dropped`: the database is no more.
 void FreeDatabaseSlot(Oid database, bool dropped);
 
 }  // namespace outbox::pg

@@ -36,18 +36,27 @@ is(sql('postgres', $wanted), '1', 'the first has its own');
 is(rows('postgres', 'third'), '', 'and knows nothing of the third');
 
 # --- one that takes no connections ---
-sql('postgres', 'ALTER DATABASE second ALLOW_CONNECTIONS false');
-ok(wait_until(sub
+my $closed = 'keeper 1 0 closed, relay 0 0 closed';
+my $served = 'keeper 1 1 running, relay 1 1 running';
+my $look = q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'outbox launcher'};
+foreach my $how ('by the launcher', 'terminated')
 {
-	sql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'second' AND backend_type ~ '^outbox'});
-	return rows('postgres', 'second') eq 'keeper 1 0 closed, relay 0 0 closed';
-}, 90), 'it is closed, once its processes have ended') or diag(sql('postgres', 'TABLE outbox.process'));
-sql('postgres', 'ALTER DATABASE second ALLOW_CONNECTIONS true');
-ok(wait_until(sub { rows('postgres', 'second') eq 'keeper 1 1 running, relay 1 1 running' }, 90), 'and opened, it is served again') or diag(sql('postgres', 'TABLE outbox.process'));
+	sql('postgres', 'ALTER DATABASE second ALLOW_CONNECTIONS false');
+	ok(wait_until(sub
+	{
+		sql('postgres', q{SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'second' AND backend_type ~ '^outbox'}) if $how eq 'terminated';
+		return rows('postgres', 'second') eq $closed;
+	}, 60), "it is closed, once its processes have ended ($how)") or diag(sql('postgres', 'TABLE outbox.process'));
+	sql('postgres', $look);    # a new launcher looks at all databases at once
+	ok(wait_until(sub { sql('postgres', q{SELECT state FROM outbox.process WHERE process = 'launcher'}) eq 'running' }, 60), 'all databases are looked at again');
+	is(rows('third', 'third'), 'keeper 1 0 no place, relay 1 0 no place', 'its place is kept for it');
+	sql('postgres', 'ALTER DATABASE second ALLOW_CONNECTIONS true');
+	ok(wait_until(sub { rows('postgres', 'second') eq $served }, 60), 'and opened, it is served again') or diag(sql('postgres', 'TABLE outbox.process'));
+}
 
 # --- a place comes free ---
 sql('postgres', 'DROP DATABASE second');
-ok(wait_until(sub { rows('third', 'third') eq 'keeper 1 1 running, relay 1 1 running' }, 90), 'a place that comes free is taken') or diag(sql('third', 'TABLE outbox.process'));
+ok(wait_until(sub { rows('third', 'third') eq $served }, 90), 'a place that comes free is taken') or diag(sql('third', 'TABLE outbox.process'));
 ok(delivers('third'), 'and the event is delivered');
 no_server_crashed($node);
 done_testing();
