@@ -584,7 +584,7 @@ TEST_F(RedisSinkTest, WhatIsInAStreamMayBeOfAnySize) {
   server_.Stop();
   const OddServer odd(server_.socket(), false);
   checks_server_ = true;
-  Connect();
+  Connect({{"timeout", "60000"}});  // a busy machine takes its time to make what is answered
   ASSERT_TRUE(UntilMet()) << sink_->health().error.message;
   for (const char* stream : {"large", "many"}) {
     const std::vector<StreamEnd> ends = Ends({{stream, "2-2"}});

@@ -86,7 +86,7 @@ class Driver {
   }
 
   // Turns until `done` says so; false after `seconds`.
-  bool Until(const std::function<bool()>& done, double seconds = 10) {
+  bool Until(const std::function<bool()>& done, double seconds = 30) {
     int64_t end = MonotonicMicros() + static_cast<int64_t>(seconds * 1e6);
     while (!done()) {
       if (MonotonicMicros() > end) {
@@ -96,7 +96,7 @@ class Driver {
     }
     return true;
   }
-  bool UntilResolved(double seconds = 10) {
+  bool UntilResolved(double seconds = 30) {
     return Until([this] { return outcomes_.size() == next_; }, seconds);
   }
 
