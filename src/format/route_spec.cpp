@@ -44,6 +44,14 @@ uint32_t LaneOf(std::string_view aggregate_id, const Uuid& id, uint32_t lanes) {
   return lanes <= 1 ? 0 : KeyHash(aggregate_id, id) % lanes;
 }
 
+bool MayGiveTopic(const RouteConfig& config, std::string_view topic) {
+  return std::any_of(config.aggregate_types.begin(), config.aggregate_types.end(), [&](const std::string& aggregate) {
+    return std::any_of(config.event_types.begin(), config.event_types.end(), [&](const std::string& event) {
+      return GlobMatches(PatternOf(config.topic, aggregate, event), topic);
+    });
+  });
+}
+
 std::shared_ptr<const RouteSpec> RouteSpec::Make(const RouteConfig& config, TemplateError* error) {
   std::optional<Template> topic = Template::ParseTopic(config.topic, *config.kind->topic_template, error);
   if (!topic) {

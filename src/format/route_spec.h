@@ -66,6 +66,9 @@ struct RouteConfig {
   bool operator==(const RouteConfig&) const = default;
 };
 
+// Whether an event that the route wants may get that topic by its template.
+bool MayGiveTopic(const RouteConfig& config, std::string_view topic);
+
 class RouteSpec final : public EventFilter {
  public:
   // nullptr, and *error filled, when a template or an option of the format is wrong (a route in the tables was checked

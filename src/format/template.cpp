@@ -169,14 +169,37 @@ void Template::Expand(std::string_view aggregate_type, std::string_view aggregat
   }
 }
 
-std::string PatternOf(std::string_view text) {
+namespace {
+
+// `inside`: what stands between braces, as ParsePart() has taken it.
+void AppendPatternOfPart(std::string_view inside, std::string_view aggregate_type, std::string_view event_type,
+                         std::string* pattern) {
+  const size_t colon = std::min(inside.find(':'), inside.size());
+  const std::string_view name = inside.substr(0, colon);
+  const std::string_view modifier = inside.substr(colon);
+  const std::string_view value = name == "aggregate_type" ? aggregate_type : name == "event_type" ? event_type : "*";
+  if (modifier == ":lower") {
+    AppendLower(value, pattern);
+  } else if (modifier != ":kebab") {
+    pattern->append(value);
+  } else if (value.find('*') == std::string_view::npos) {
+    AppendKebab(value, pattern);
+  } else {
+    *pattern += '*';  // where hyphens come depends on what a '*' stands for
+  }
+}
+
+}  // namespace
+
+std::string PatternOf(std::string_view text, std::string_view aggregate_type, std::string_view event_type) {
   std::string pattern;
   for (size_t i = 0; i < text.size(); i++) {
     const char c = text[i];
     const bool doubled = i + 1 < text.size() && text[i + 1] == c;
     if (c == '{' && !doubled) {
-      pattern += '*';
-      i = std::min(text.find('}', i), text.size());
+      const size_t end = std::min(text.find('}', i), text.size());
+      AppendPatternOfPart(text.substr(i + 1, end - i - 1), aggregate_type, event_type, &pattern);
+      i = end;
     } else {
       pattern += c;
       i += (c == '{' || c == '}') && doubled ? 1 : 0;

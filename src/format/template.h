@@ -63,8 +63,9 @@ class Template {
   bool is_aggregate_id_ = false;
 };
 
-// A pattern (pattern.h) that all names match which the template, as it was written and checked before, can give.
-std::string PatternOf(std::string_view text);
+// A pattern (pattern.h) that all names match which the template, as it was written and checked before, can give events
+// whose types match these patterns.
+std::string PatternOf(std::string_view text, std::string_view aggregate_type = "*", std::string_view event_type = "*");
 
 // Appends `text` in kebab case: a hyphen where a lower-case letter or digit meets an upper-case letter, or where the
 // last of several upper-case letters begins a word (HTTPServer -> http-server); '_', ' ' and '-' become one hyphen;

@@ -4,8 +4,6 @@
 #include <cstring>
 
 #include "base/utf8.h"
-#include "format/pattern.h"
-#include "format/template.h"
 #include "pg/encoding.h"
 #include "pg/guard.h"
 #include "pg/log_line.h"
@@ -327,7 +325,6 @@ void Incidents::SeeLane(const relay::LaneStatus& status, const log::Route& route
   const Lane lane{status.id.route_id, status.id.lane};
   if (const auto had = troubled_.find(lane); had != troubled_.end()) {
     had->second = true;
-    names_[lane.first] = format::PatternOf(route.config.topic);
   }
   if (status.state == LaneState::kPaused) {
     if (const auto route_episode = episodes_.find({lane.first, ""}); route_episode != episodes_.end()) {
@@ -354,7 +351,7 @@ void Incidents::SeeTopic(const Lane& lane, const std::string& topic, const Error
   Episode* episode = Find({lane.first, topic}, route.name, &error, now);
   episode->lane = lane;
   if (episode->began == now) {  // an event may have brought the topic along
-    episode->named = !topic.empty() && format::GlobMatches(format::PatternOf(route.config.topic), topic);
+    episode->named = !topic.empty() && format::MayGiveTopic(route.config, topic);
   }
   troubled_[lane] = true;
   if (See(episode, &error, kMoment, now) == Line::kTrouble && board_.MaySay(episode->trouble, error, now, kSayAgain)) {
@@ -432,15 +429,19 @@ void Incidents::SayUnusedTopics(Topics* topics, int64_t now) {
   }
 }
 
-void Incidents::NoteOver(const Key& key, const Episode& episode) {
+// Whether its route, which gave the topic its name, sends nothing there any more.
+bool Incidents::Unused(const Key& key, const Episode& episode, const std::map<int64_t, log::Route>& routes) {
+  const auto route = routes.find(key.first);
+  return episode.named && route != routes.end() && !format::MayGiveTopic(route->second.config, key.second);
+}
+
+void Incidents::NoteOver(const Key& key, const Episode& episode, bool unused) {
   Topics& topics = topics_[key.first];  // may be a new one: it is let go between two lines
   topics.route = episode.what;
-  const auto names = names_.find(key.first);
-  const bool unused = episode.named && names != names_.end() && !format::GlobMatches(names->second, key.second);
   (unused ? topics.unused : topics.back).push_back({key.second, {}, PastOf(episode)});
 }
 
-void Incidents::EndTurn(int64_t now) {
+void Incidents::EndTurn(const std::map<int64_t, log::Route>& routes, int64_t now) {
   for (auto entry = episodes_.begin(); entry != episodes_.end();) {
     Episode& episode = entry->second;
     const bool seen = std::exchange(episode.seen, false);
@@ -451,7 +452,10 @@ void Incidents::EndTurn(int64_t now) {
       entry = seen ? std::next(entry) : episodes_.erase(entry);
       continue;
     }
-    if (const auto lane = troubled_.find(episode.lane); !seen && (lane == troubled_.end() || !lane->second)) {
+    // A lane whose route takes other events by now leaves, and may come back with what is parked of the topic.
+    const bool unused = !seen && Unused(entry->first, episode, routes);
+    if (const auto lane = troubled_.find(episode.lane);
+        !seen && !unused && (lane == troubled_.end() || !lane->second)) {
       static_cast<void>(End(episode));  // whether the topic works is another worker's to say, or nobody's
       entry = episodes_.erase(entry);
       continue;
@@ -461,14 +465,11 @@ void Incidents::EndTurn(int64_t now) {
     }
     const bool over = episode.good_since != 0 && (episode.said_at == 0 || now - episode.good_since >= kSettles);
     if (over && End(episode)) {
-      NoteOver(entry->first, episode);
+      NoteOver(entry->first, episode, unused);
     }
     entry = over ? episodes_.erase(entry) : std::next(entry);
   }
   for (auto lane = troubled_.begin(); lane != troubled_.end();) {
-    if (!lane->second) {
-      names_.erase(lane->first.first);
-    }
     lane = std::exchange(lane->second, false) ? std::next(lane) : troubled_.erase(lane);
   }
   for (auto route = topics_.begin(); route != topics_.end();) {

@@ -8,7 +8,8 @@
 // reports it (trouble_board.h); dead letters are reported by each.
 //
 // Of a topic whose lane has gone to another worker, or with its route, nothing more is said here. Of one whose trouble
-// ends because its route gives topics other names by now that is said, not that it works.
+// ends because its route gives topics other names by now, or takes no more events for it, that is said, not that it
+// works.
 //
 // Errors never hold a secret or a payload (base/status.h). The calls may throw PgError.
 #pragma once
@@ -50,7 +51,8 @@ class Incidents {
   // What is to be looked at though the destination is used; ok(): nothing. Said once in the life of a worker.
   void SeeWarning(const Error& warning, const std::string& server, pg::DestinationSlot* slot);
   void SeeLane(const relay::LaneStatus& status, const log::Route& route, int64_t now);
-  void EndTurn(int64_t now);
+  // `routes`: all that there are by now.
+  void EndTurn(const std::map<int64_t, log::Route>& routes, int64_t now);
 
   // `route`: its current name.
   void SeeDeadLetters(parked::DeadLetters* dead, int64_t route_id, const std::string& route, int64_t now);
@@ -111,13 +113,13 @@ class Incidents {
   static void SayTopics(Topics* topics, int64_t now);
   static void SayUnusedTopics(Topics* topics, int64_t now);
   void SeeTopic(const Lane& lane, const std::string& topic, const Error& error, const log::Route& route, int64_t now);
-  void NoteOver(const Key& key, const Episode& episode);
+  static bool Unused(const Key& key, const Episode& episode, const std::map<int64_t, log::Route>& routes);
+  void NoteOver(const Key& key, const Episode& episode, bool unused);
   void SeeDeaths(const relay::DestinationStatus& status, const std::string& server, bool told, int64_t now);
 
   const TroubleBoard board_;
   Episodes episodes_;
   std::map<int64_t, Topics> topics_;                      // by route
-  std::map<int64_t, std::string> names_;                  // of topics of these routes, as a pattern
   std::set<std::pair<std::string, std::string>> warned_;  // server and code
   std::map<int64_t, int64_t> dead_said_at_;               // by route
   std::map<std::string, Deaths> deaths_;                  // by server

@@ -356,6 +356,9 @@ void Relay::TakeGone() {
   }
   if (!gone_lanes.empty()) {
     drop_unused_at_ = clock_->NowMicros() + kUnused;
+    // Whoever sees a lane come back knows that it was away, and that what is new about it says nothing of its trouble.
+    publishing_.changed = true;
+    publishing_.at = 0;
   }
   if (clock_->NowMicros() >= drop_unused_at_) {
     drop_unused_at_ = relay::kNever;

@@ -77,7 +77,7 @@ bool RelayPublisher::Publish(const RelayState& state) {
   }
   FreeLanesThatLeft();
   ShowDestinations(state, now);
-  incidents_.EndTurn(now);
+  incidents_.EndTurn(state.config.routes, now);
   ReportDeadLetters(state.config, now);
   Describe(state);
   ShowBarrier(state);

@@ -51,6 +51,9 @@ TEST(Template, HasAPatternOfWhatItGives) {
   EXPECT_EQ(PatternOf("outbox.event.{aggregate_type:kebab}"), "outbox.event.*");
   EXPECT_EQ(PatternOf("{aggregate_type}.{{x}}.{event_type}"), "*.{x}.*");
   EXPECT_EQ(PatternOf("plain"), "plain");
+  EXPECT_EQ(PatternOf("{aggregate_type:lower}.{event_type:kebab}.{aggregate_id}", "Shop*", "OrderMade"),
+            "shop*.order-made.*");
+  EXPECT_EQ(PatternOf("{aggregate_type:kebab}", "HTTPS*"), "*");
 }
 
 TEST(Template, SaysWhereAndWhatIsWrong) {
