@@ -449,20 +449,34 @@ AdoptionStep Adopt(int64 rows) {
 
 namespace {
 
+// Transaction ids that are no numbers of adopted events.
+std::string OwnNumbers() {
+  return "xid >= '" + std::to_string(kEnd) + "'";
+}
+
+}  // namespace
+
 // A row of emit() has the transaction id that it says, or was written by a subtransaction of it, whose own is higher;
 // and one transaction id never wrote rows that say several. Rows that came by COPY keep the transaction ids of their
 // origin. In doubt a row is taken for emit()'s.
+std::string LoadingTransactions(const std::string& log) {
+  return "SELECT r.x FROM " + log +
+         " r, (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::numeric AS next) now "
+         "WHERE r." +
+         OwnNumbers() +
+         " GROUP BY r.x, now.next HAVING count(DISTINCT r.xid) > 1 "
+         "OR max(r.xid::text::numeric) > now.next - mod(mod(now.next, 4294967296) - r.x + 4294967296, 4294967296)";
+}
+
+namespace {
+
 int64 MoveLoadedRows(const std::string& table) {
-  const std::string own = "xid >= '" + std::to_string(kEnd) + "'";
   std::string sql =
-      "WITH now AS MATERIALIZED (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::numeric AS next), "
-      "loaded AS MATERIALIZED (SELECT r.xmin::text::bigint AS x FROM outbox_internal." +
-      table + " r, now WHERE r." + own +
-      " GROUP BY 1, now.next HAVING count(DISTINCT r.xid) > 1 "
-      "OR max(r.xid::text::numeric) > now.next - mod(mod(now.next, 4294967296) - r.xmin::text::bigint + 4294967296, "
-      "4294967296)), "
+      "WITH loaded AS MATERIALIZED (" +
+      LoadingTransactions("(SELECT xmin::text::bigint AS x, xid FROM outbox_internal." + table + ")") +
+      "), "
       "gone AS (DELETE FROM outbox_internal." +
-      table + " d USING loaded l WHERE d.xmin::text::bigint = l.x AND d." + own +
+      table + " d USING loaded l WHERE d.xmin::text::bigint = l.x AND d." + OwnNumbers() +
       " RETURNING d.*), "
       "moved AS (INSERT INTO outbox_internal.foreign_event (created_at, id, aggregate_type, aggregate_id, event_type, "
       "payload, "

@@ -12,6 +12,8 @@
 // then its lanes are freed, then what the original had delivered, for outbox.status() and outbox.replay().
 #pragma once
 
+#include <string>
+
 #include "admin/common/query.h"
 
 namespace outbox::admin {
@@ -50,6 +52,9 @@ AdoptionStep Adopt(int64 rows);
 // --disable-triggers): moves them where the guard would have put them, and has the guard on again. Returns how many.
 // Takes no lock that an emitter waits for; a day that another session is changing is left for the next time. Throws.
 int64 RepairGuards();
+// SQL: "x" of each transaction that brought such rows, as xmin has it, out of the rows of `log`: a relation with the
+// columns x (that of the row) and xid.
+std::string LoadingTransactions(const std::string& log);
 // How many triggers of outbox do not fire as they must.
 int64 WrongGuards(Access access);
 

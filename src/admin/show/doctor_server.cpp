@@ -5,6 +5,7 @@
 
 #include "admin/lookup/processes.h"
 #include "admin/lookup/shared_views.h"
+#include "admin/operate/adoption.h"
 #include "admin/show/doctor.h"
 #include "base/fault_point.h"
 #include "base/version.h"
@@ -250,20 +251,24 @@ bool IsCopy() {
 
 namespace {
 
-// Of a restored dump, whose own events are not in the log before adopt(). Rows that pg_restore -a brings into a table
-// with a trigger of emit_row() are emitted, too, and nobody has meant to send these.
+// Of a restored dump, whose own events are not in the log before adopt(), but for those that pg_restore
+// --disable-triggers brought past its guard. Rows that pg_restore -a brings into a table with a trigger of emit_row()
+// are emitted, too, and nobody has meant to send these.
 std::string EmittedInCopy() {
   constexpr int64 kCounted = 100'000;
-  const std::string count =
-      RunSql(Access::kRead,
-             "SELECT CASE WHEN EXISTS (SELECT FROM outbox_internal.origin) THEN 0 ELSE (SELECT count(*) FROM (SELECT "
-             "FROM outbox_internal.whole_log LIMIT $1::bigint) l) END",
-             {Cell(std::to_string(kCounted))})[0][0]
-          .value();
-  if (count == "0") {
+  const Row count = RunSql(Access::kRead,
+                           ("WITH log AS MATERIALIZED (SELECT l.xmin::text::bigint AS x, l.xid FROM "
+                            "(SELECT xmin, xid FROM outbox_internal.log UNION ALL SELECT xmin, xid FROM "
+                            "outbox_internal.log_spare) l WHERE NOT EXISTS (SELECT FROM outbox_internal.origin) "
+                            "LIMIT $1::bigint) SELECT count(*), count(*) FILTER (WHERE x NOT IN (" +
+                            LoadingTransactions("log") + ")) FROM log")
+                               .c_str(),
+                           {Cell(std::to_string(kCounted))})[0];
+  const std::string emitted = count[1].value();
+  if (emitted == "0") {
     return "";
   }
-  return std::string(count == std::to_string(kCounted) ? " At least " : " ") + Are(count, "event", "has", "have") +
+  return std::string(count[0] == std::to_string(kCounted) ? " At least " : " ") + Are(emitted, "event", "has", "have") +
          " been emitted here since it was restored.";
 }
 
