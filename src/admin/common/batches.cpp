@@ -1,7 +1,5 @@
 #include "admin/common/batches.h"
 
-#include <algorithm>
-
 #include "base/monotonic.h"
 #include "pg/wait.h"
 
@@ -14,7 +12,6 @@ namespace outbox::admin {
 
 namespace {
 
-constexpr int64 kLongestNapMicros = 200 * 1000;
 constexpr int64 kGiveWayMicros = 250 * 1000;
 
 bool MayCommit(FunctionCallInfo fcinfo) {
@@ -62,13 +59,8 @@ void Batches::GiveWay() {
 }
 
 void Batches::WaitUntil(int64 until) {
-  pg::Guard([&] {
-    uint32 wait_event = pg::WaitEventFor("OutboxThrottle");
-    for (int64 left = until - MonotonicMicros(); left > 0; left = until - MonotonicMicros()) {
-      pg::WaitForLatch(static_cast<long>((std::min(left, kLongestNapMicros) + 999) / 1000), wait_event);
-      CHECK_FOR_INTERRUPTS();
-    }
-  });
+  const auto milliseconds = static_cast<long>((until - MonotonicMicros() + 999) / 1000);
+  pg::Guard([milliseconds] { pg::WaitWhole(milliseconds, pg::WaitEventFor("OutboxThrottle")); });
 }
 
 Datum Batches::Result(const Row& row) {

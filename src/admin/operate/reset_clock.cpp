@@ -96,8 +96,7 @@ void Nap() {
     if (wait_event == 0) {
       wait_event = outbox::pg::WaitEventFor("OutboxResetClock");
     }
-    outbox::pg::WaitForLatch(kNapMs, wait_event);
-    CHECK_FOR_INTERRUPTS();
+    outbox::pg::WaitWhole(kNapMs, wait_event);  // emitters have all of it
   });
 }
 

@@ -43,8 +43,7 @@ Buffer LockForBlanking(Relation relation, BlockNumber block) {
                       errdetail("A session is reading the page all the time, with a cursor perhaps."),
                       errhint("Call outbox.forget() again when it has ended: what is erased stays so.")));
     }
-    pg::WaitForLatch(10, wait_event);
-    CHECK_FOR_INTERRUPTS();
+    pg::WaitWhole(10, wait_event);  // else who has the latch set has used up the patience
   }
 }
 
