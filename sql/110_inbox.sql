@@ -189,6 +189,23 @@ DELETE FROM outbox_internal.inbox_undated_a;
 TRUNCATE outbox_internal.inbox_day_03;
 DELETE FROM outbox_internal.inbox_key;
 DELETE FROM outbox_internal.inbox_kept;
+-- Let through it is audited, as what was done: also with another role, and not what was rolled back.
+CREATE ROLE regress_inbox_other SUPERUSER;
+BEGIN;
+SET LOCAL outbox.allow_loss = on;
+DELETE FROM outbox_internal.inbox_key WHERE consumer = 'nobody';
+TRUNCATE outbox_internal.inbox_day_03, outbox_internal.inbox_stream;
+SAVEPOINT s;
+DELETE FROM outbox_internal.inbox_undated_a;
+ROLLBACK TO s;
+SET LOCAL ROLE regress_inbox_other;
+SET LOCAL search_path = '';
+DELETE FROM outbox_internal.inbox_undated_b WHERE false;
+RESET ROLE;
+SELECT outbox.forget_consumer('nobody');
+SELECT who = session_user AS who, action, detail FROM outbox.audit WHERE at >= now() ORDER BY detail ->> 'command';
+ROLLBACK;
+DROP ROLE regress_inbox_other;
 DROP TABLE outbox_internal.inbox_day_03;
 -- One row says from when on marks are kept.
 SELECT count(*) FROM outbox_internal.inbox_kept;

@@ -7,13 +7,16 @@
 #include "inbox/kept.h"
 #include "inbox/ring.h"
 #include "pg/entry.h"
+#include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/time_text.h"
 #include "pg/transaction.h"
 
 extern "C" {
 #include "commands/trigger.h"
+#include "miscadmin.h"
 #include "utils/array.h"
+#include "utils/lsyscache.h"
 }
 
 namespace outbox::inbox {
@@ -26,6 +29,25 @@ pg::Statement audit = {
     "$2) OPERATOR(pg_catalog.||) pg_catalog.jsonb_object($3))",
     3,
     {TEXTOID, TEXTOID, TEXTARRAYOID}};
+
+pg::Statement note_loss = {
+    "INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'allow_loss', "
+    "pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object('command', $1, 'role', $2)))",
+    2,
+    {TEXTOID, TEXTOID}};
+
+// What outbox.allow_loss lets somebody do to that table, before it is known of how many marks: they are too many for a
+// trigger that looks at each, or for a copy of all.
+void NoteLoss(const TriggerData* trigger) {
+  const char* verb = TRIGGER_FIRED_BY_DELETE(trigger->tg_event) ? "delete from" : "truncate";
+  const Relation table = trigger->tg_relation;
+  const char* command =
+      psprintf("%s %s.%s", verb, get_namespace_name(RelationGetNamespace(table)), RelationGetRelationName(table));
+  const bool other = GetUserId() != GetSessionUserId();
+  Datum values[] = {CStringGetTextDatum(command),
+                    other ? CStringGetTextDatum(GetUserNameFromId(GetUserId(), false)) : Datum{0}};
+  AsOwner([&values, other] { Run(&note_loss, values, false, other ? nullptr : " n"); });
+}
 
 // `detail`: names and values in turn.
 void Audit(const char* action, Datum consumer, std::initializer_list<const char*> detail) {
@@ -217,7 +239,10 @@ OUTBOX_FUNCTION(outbox_refuse_forgetting) {
                                                   },
                                                   "a BEFORE trigger FOR EACH STATEMENT"};
   const TriggerData* trigger = outbox::pg::TriggerOf(fcinfo, kUse);
-  if (!outbox::pg::settings.allow_loss && !outbox::pg::InOwnStatement()) {
+  if (outbox::pg::InOwnStatement()) {
+    return Datum{0};
+  }
+  if (!outbox::pg::settings.allow_loss) {
     ereport(ERROR,
             (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
              errmsg("%s holds what consumers have handled, and is not changed by hand",
@@ -225,6 +250,9 @@ OUTBOX_FUNCTION(outbox_refuse_forgetting) {
              errdetail("Events whose mark is gone would be handled twice."),
              errhint("outbox.forget_received(), reprocess(), forget_consumer() and seek_stream() take back what they "
                      "say; a superuser may SET outbox.allow_loss = on.")));
+  }
+  if (outbox::pg::IsOurSchema(RelationGetNamespace(trigger->tg_relation))) {
+    NoteLoss(trigger);
   }
   return Datum{0};
 }
