@@ -4,6 +4,7 @@
 #include "pg/schemas.h"
 
 extern "C" {
+#include "catalog/pg_inherits.h"
 #include "storage/lmgr.h"
 }
 
@@ -18,6 +19,10 @@ void LockToWrite(std::initializer_list<const char*> tables) {
       }
     }
   });
+}
+
+void LockPartitionsToWrite(const char* table) {
+  pg::Guard([table] { (void)find_inheritance_children(pg::FindOurRelation(table), RowExclusiveLock); });
 }
 
 }  // namespace outbox::admin

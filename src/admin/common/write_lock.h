@@ -12,5 +12,7 @@ namespace outbox::admin {
 
 // In RowExclusiveLock, until the transaction ends. `tables`: of outbox, by their names alone. Throws PgError.
 void LockToWrite(std::initializer_list<const char*> tables);
+// Not that table, but the partitions that it has.
+void LockPartitionsToWrite(const char* table);
 
 }  // namespace outbox::admin

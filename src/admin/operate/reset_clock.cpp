@@ -63,6 +63,14 @@ struct Obstacle {
   bool writer = false;
 };
 
+// Keeps workers from saving progress until the lanes have lost their owners. Emitters wait for the clock that is held
+// here, and not for whoever has that table locked; and it is as strong a lock as the DELETE below needs, for who takes
+// a stronger one later may wait for another who does.
+bool LockProgress() {
+  return Guard(
+      [] { return ConditionalLockRelationOid(outbox::pg::FindOurRelation("progress"), ShareRowExclusiveLock); });
+}
+
 Obstacle FindObstacle(int64 now, bool force) {
   std::vector<Row> writers = RunSql(Access::kWrite, kWriters);
   if (!writers.empty()) {
@@ -100,16 +108,22 @@ void Nap() {
   });
 }
 
-// Takes hold of the clock, and returns with it held and no obstacle left.
+Obstacle LockOrFindObstacle(int64 now, bool force) {
+  Obstacle obstacle = FindObstacle(now, force);
+  return obstacle.text.empty() && !LockProgress() ? Obstacle{"Somebody has outbox_internal.progress locked.", true}
+                                                  : obstacle;
+}
+
+// Takes hold of the clock, and returns with it held, progress locked and no obstacle left.
 void HoldWhenQuiet(int64 now, bool force) {
   const int64 end = outbox::MonotonicMicros() + kWaitMicros - OUTBOX_FAULT_VALUE("reset.sooner");
   for (;;) {
     Guard([] { outbox::pg::HoldClock(); });
     const int64 release_at = outbox::MonotonicMicros() + kHoldMicros;
-    Obstacle obstacle = FindObstacle(now, force);
+    Obstacle obstacle = LockOrFindObstacle(now, force);
     while (!obstacle.text.empty() && outbox::MonotonicMicros() < release_at) {
       Nap();
-      obstacle = FindObstacle(now, force);
+      obstacle = LockOrFindObstacle(now, force);
     }
     if (obstacle.text.empty()) {
       return;
@@ -128,8 +142,6 @@ void HoldWhenQuiet(int64 now, bool force) {
 
 // Puts the lanes where they stand already, as seek() does.
 void PutLanesWhereTheyStand(int64 now) {
-  // Waits for workers that are saving progress, and keeps others from doing so until the lanes have lost their owners.
-  Guard([] { LockRelationOid(outbox::pg::FindOurRelation("progress"), ShareLock); });
   const std::vector<Cell> at = {UnixMicrosCell(now)};
   RunSql(Access::kWrite,
          "UPDATE outbox_internal.side_lane AS t SET window_from = p.window_from, window_to = p.window_to, done_to = "
@@ -169,7 +181,9 @@ OUTBOX_FUNCTION(outbox_reset_clock) {
   const int64 now = outbox::pg::RawWall();
   int64 ahead = Guard([] { return outbox::pg::LastReading(); }) - now;
   if (ahead > 0) {
-    LockToWrite({"side_lane", "lane"});
+    LockToWrite({"side_lane", "lane", "tick"});
+    LockPartitionsToWrite("tick");
+    LockPartitionsToWrite("progress");
     HoldWhenQuiet(now, force);
     ahead = std::max<int64>(Guard([] { return outbox::pg::LastReading(); }) - now, 0);
     PutLanesWhereTheyStand(now);
