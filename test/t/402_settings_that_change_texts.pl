@@ -1,18 +1,23 @@
-# Settings of a session that change how names and values are written: doctor() and the guards say the same under each of them as
-# without, whether they were so when the extension was made or updated, or are when somebody asks. None is lost on the way.
-# matrix: G2 R73
+# Settings that change how SQL is read (string literals that take backslashes) and how names and values are written. The extension is
+# made and updated, and a dump of it restored, in a database that has them: what comes of it is what comes of it elsewhere. doctor() and
+# the guards say the same under each of them as without, whether they were so then, or are when somebody asks. None is lost on the way.
+# matrix: G2 R26 R73
 use strict;
 use warnings;
 
+use Outbox::Catalog qw(catalog);
 use Outbox::Test;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = new_node(extension => 0, conf => stage_with('outbox--0.1.sql') . "max_worker_processes = 24\n");
-my $flipped = join ' ', map { "SET $_;" } 'quote_all_identifiers = on', q{search_path = public}, q{datestyle = 'SQL, DMY'}, 'intervalstyle = sql_standard',
-	'extra_float_digits = -15', 'bytea_output = escape', 'standard_conforming_strings = off', q{timezone = 'Asia/Kathmandu'}, 'array_nulls = off',
-	'transform_null_equals = on', q{lc_monetary = 'C'}, 'default_tablespace = pg_default';
-my %made = (plain => 'CREATE EXTENSION outbox', flipped => "$flipped CREATE EXTENSION outbox",
-	updated => "CREATE EXTENSION outbox VERSION '0.1'; $flipped ALTER EXTENSION outbox UPDATE");
+my @settings = ('quote_all_identifiers = on', q{search_path = public}, q{datestyle = 'SQL, DMY'}, 'intervalstyle = sql_standard', 'extra_float_digits = -15',
+	'bytea_output = escape', q{timezone = 'Asia/Kathmandu'}, 'array_nulls = off', 'transform_null_equals = on', q{lc_monetary = 'C'},
+	'default_tablespace = pg_default', 'check_function_bodies = on', q{plpgsql.extra_errors = 'all'}, 'plpgsql.check_asserts = off', 'row_security = off');
+# Releases from 19 on have no other value.
+my ($refused) = $node->psql('postgres', 'SET standard_conforming_strings = off');
+push @settings, 'standard_conforming_strings = off', q{backslash_quote = 'off'}, 'escape_string_warning = on' if $refused == 0;
+my $flipped = join ' ', map { "SET $_;" } @settings;
 my $wrong = q{SELECT coalesce(string_agg(concat_ws(' | ', status, detail, hint), E'\n' ORDER BY detail), '') FROM outbox.doctor()
 	WHERE "check" IN ('guards', 'triggers', 'foreign keys', 'rights', 'day tables') AND status <> 'ok'};
 
@@ -23,12 +28,39 @@ sub same
 	return;
 }
 
+sub outcome { my ($database, $query) = @_; my ($code, $out, $err) = $node->psql($database, $query); return $err ne '' ? $err : $out }
+
+# --- made, updated and restored in databases that have the settings ---
+# Version 0.1 cannot be made where a tablespace is named.
+my %made = (plain => 'CREATE EXTENSION outbox', flipped => 'CREATE EXTENSION outbox',
+	updated => q{SET default_tablespace = ''; CREATE EXTENSION outbox VERSION '0.1'; RESET default_tablespace; ALTER EXTENSION outbox UPDATE});
+$node->safe_psql('postgres', "CREATE DATABASE $_") foreach qw(plain flipped updated restored);
+foreach my $database (qw(flipped updated restored))
+{
+	$node->safe_psql('postgres', join '; ', map { "ALTER DATABASE $database SET $_" } @settings);
+}
+is(outcome($_, "$made{$_}; SHOW quote_all_identifiers"), $_ eq 'plain' ? 'off' : 'on', "$_: it is made, and the setting stays as it was") foreach qw(plain flipped updated);
+is(outcome('flipped', q{CREATE TABLE t (id int PRIMARY KEY); CREATE TRIGGER t AFTER INSERT ON t FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('t', 'id');
+	CREATE ROLE limited; SELECT outbox.grant_emit('limited', topics => '{u}'); ALTER TABLE t OWNER TO limited}) =~ s/\n.*|WARNING.*//sr, '', 'and topics limited');
+is($node->safe_psql('flipped', q{SELECT count(*) FROM outbox.doctor() WHERE "check" = 'rights' AND detail LIKE '%outbox.event.t%'}), 1, 'which is seen for what it is');
+my $dump = PostgreSQL::Test::Utils::tempdir() . '/dump.sql';
+command_ok([ 'pg_dump', '-f', $dump, '-d', $node->connstr('flipped') ], 'it is dumped');
+command_ok([ 'psql', '-X', '-q', '-v', 'ON_ERROR_STOP=1', '-f', $dump, '-d', $node->connstr('restored') ], 'and restored');
+$node->safe_psql($_, q{DROP TABLE t; SELECT outbox.revoke_emit('limited'); DROP OWNED BY limited}) foreach qw(flipped restored);
+my %plain = map { $_ => 1 } catalog($node, 'plain');
+foreach my $database (qw(flipped updated restored))
+{
+	# From here on asked as elsewhere, unless it says otherwise.
+	$node->safe_psql('postgres', "ALTER DATABASE $database RESET ALL");
+	my %here = map { $_ => 1 } catalog($node, $database);
+	is_deeply([ (map { "- $_" } grep { !$here{$_} } sort keys %plain), (map { "+ $_" } grep { !$plain{$_} } sort keys %here) ], [], "$database: the same as elsewhere");
+}
+
+# --- in use, and asked with them and without ---
 my $own = q{SELECT string_agg(o::text, E'\n' ORDER BY o.relation, o.trigger_name) FROM outbox_internal.own_triggers() o};
 my $plain;
 foreach my $database (qw(plain flipped updated))
 {
-	$node->safe_psql('postgres', "CREATE DATABASE $database");
-	is($node->safe_psql($database, "$made{$database}; SHOW quote_all_identifiers"), $database eq 'plain' ? 'off' : 'on', "$database: the setting stays as it was");
 	$node->safe_psql($database, q{CREATE SERVER n FOREIGN DATA WRAPPER outbox_null; SELECT outbox.create_route('r', server => 'n');
 		SELECT outbox.emit('order', 1, 'e', '{}');});
 	is($node->safe_psql($database, "SELECT outbox.wait_until_idle('120 s')"), 't', "$database: what was emitted is published");
