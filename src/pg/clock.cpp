@@ -120,15 +120,19 @@ int64 Room(int64 reading) {
 
 // Stores a ceiling of this database that leaves room above `at_least`, unless there is one that is not below that. The
 // first time since the server started the clock is raised to what is stored, before a ceiling is published: what lies
-// below may have been handed out. Needs a transaction that may write; what it stores stays when that rolls back. May be
-// called by several processes at once.
-void AdvanceCeiling(int64 at_least) {
+// below may have been handed out. `at_least` is a reading after `resets` resets: after one more it is void, and nothing
+// is stored. Needs a transaction that may write; what it stores stays when that rolls back. May be called by several
+// processes at once.
+void AdvanceCeiling(int64 at_least, uint64 resets) {
   Oid sequence = CeilingSequence();
   if (!OidIsValid(sequence)) {
     return;
   }
   LOCKTAG tag;
-  LockCeiling(sequence, &tag);
+  LockCeiling(sequence, &tag);  // a reset has held it
+  if (ClockResets() != resets) {
+    at_least = 0;
+  }
   Oid owner = InvalidOid;
   int64 stored = StoredCeiling(sequence, &owner);
   pg_atomic_uint64* known = KnownCeiling();
@@ -232,7 +236,7 @@ int64 TakeReadings(int64 count) {
   }
   pg_atomic_uint64* ceiling = KnownCeiling();
   if (pg_atomic_read_u64(ceiling) == kNeverRead) {
-    AdvanceCeiling(0);
+    AdvanceCeiling(0, ClockResets());
   }
   for (;;) {
     uint64 resets = ClockResets();
@@ -247,7 +251,7 @@ int64 TakeReadings(int64 count) {
     if (newest <= pg_atomic_read_u64(ceiling) || MayPassHold(newest)) {
       return first;
     }
-    AdvanceCeiling(first + count - 1);
+    AdvanceCeiling(first + count - 1, resets);
     if (ClockResets() == resets) {
       return first;
     }
@@ -282,9 +286,11 @@ bool CeilingIsLow() {
 }
 
 void KeepCeiling() {
+  uint64 resets = ClockResets();
   int64 clock = LastReading();
   bool first = pg_atomic_read_u64(KnownCeiling()) == kNeverRead;
-  AdvanceCeiling(first ? 0 : clock + Room(clock) / 2);
+  OUTBOX_FAULT_POINT("ceiling.keep");
+  AdvanceCeiling(first ? 0 : clock + Room(clock) / 2, resets);
 }
 
 void SettleCeiling() {
