@@ -27,6 +27,12 @@ bool warned = false;
 constexpr int64 kCeilingAhead = 10 * USECS_PER_SEC;  // of the wall clock, at most
 constexpr int64 kLeastAhead = USECS_PER_SEC / 10;    // of the clock, which then ticks by microseconds
 
+// Days are known by eight digits, and what is dropped with age is reckoned from readings: beyond the year 9999 no table
+// could be made, and sums would overflow. A ceiling so late was put there by hand. It is taken for one that is late
+// enough to be told, with room to tick.
+constexpr int64 kLastCeiling = 253'370'764'800 * USECS_PER_SEC;     // 9999-01-01
+constexpr int64 kInsteadOfLater = 221'845'392'000 * USECS_PER_SEC;  // 9000-01-01
+
 // What is known of the ceiling in shared memory, besides the ceiling itself.
 constexpr uint64 kNeverRead = 0;
 constexpr uint64 kReadAgain = 1;
@@ -60,7 +66,7 @@ int64 StoredCeiling(Oid sequence, Oid* owner) {
   }
   table_endscan(scan);
   relation_close(relation, AccessShareLock);
-  return ceiling;
+  return ceiling > kLastCeiling ? kInsteadOfLater : ceiling;
 }
 
 // setval() overwrites what is stored: two processes that move the ceiling at once must take turns, or it could be moved
