@@ -149,6 +149,11 @@ void CheckRelative(const AlterTableCmd* command) {
   }
 }
 
+bool IsOwnSequence(Oid relation) {
+  return InSchemaInUse(relation) && get_rel_relkind(relation) == RELKIND_SEQUENCE && OwnsRelation(relation) &&
+         !pg::InOwnStatement();
+}
+
 void CheckForm(Oid table, const AlterTableCmd* command) {
   for (const AlterRule& rule : kAlterRules) {
     if (rule.form != command->subtype) {
@@ -174,6 +179,14 @@ void CheckForm(Oid table, const AlterTableCmd* command) {
         CheckGuard(table, command->name, rule.words);
         break;
     }
+  }
+}
+
+// The ceiling of the clock, and keys: the only form of ALTER SEQUENCE that comes as ALTER TABLE and loses something.
+void CheckUnloggedSequence(const RangeVar* name, const AlterTableCmd* command) {
+  const Oid sequence = command->subtype == AT_SetUnLogged ? FindRelation(name) : InvalidOid;
+  if (OidIsValid(sequence) && Guard([sequence] { return IsOwnSequence(sequence); })) {
+    RefuseUnlogged(sequence);
   }
 }
 
@@ -239,11 +252,6 @@ Oid TableOfOurIndexIn(Oid index) {
   return InvalidOid;
 }
 
-bool IsOwnSequence(Oid relation) {
-  return InSchemaInUse(relation) && get_rel_relkind(relation) == RELKIND_SEQUENCE && OwnsRelation(relation) &&
-         !pg::InOwnStatement();
-}
-
 // The same, or of the index of a constraint. Plain.
 Oid TableOfIndexInUse(Oid index) {
   if (!OidIsValid(get_index_constraint(index))) {
@@ -279,6 +287,7 @@ void CheckAlterTable(Node* statement) {
       CheckForm(table, command);
     } else {
       CheckRelative(command);
+      CheckUnloggedSequence(alter->relation, command);
     }
   }
 }
