@@ -131,6 +131,11 @@ ALTER SERVER regress_used OWNER TO regress_went_owner;
 \x on
 SELECT * FROM refused('DROP OWNED BY regress_went_owner');
 \x off
+BEGIN;
+REASSIGN OWNED BY regress_went_owner TO CURRENT_USER;
+DROP OWNED BY regress_went_owner;
+SELECT name, server FROM outbox.route WHERE name = 'used';
+ROLLBACK;
 CREATE SERVER regress_unused FOREIGN DATA WRAPPER outbox_log;
 ALTER SERVER regress_unused OWNER TO regress_went_owner;
 BEGIN;

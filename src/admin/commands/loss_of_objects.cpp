@@ -58,7 +58,7 @@ int BeforeDrop(Oid catalog, Oid object) {
       JudgeLoss(FindLoss({.server = server}), std::string("drop server ") + server, true,
                 "routes to it have undelivered events");
       if (command->drops_owned && !pg::settings.allow_loss) {
-        RefuseServerInUse(server);
+        RefuseServerInUse(server, true);
       }
     }
     return 0;

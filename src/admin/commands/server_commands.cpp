@@ -120,7 +120,7 @@ bool DropsServer(Node* statement) {
   return reinterpret_cast<DropStmt*>(statement)->removeType == OBJECT_FOREIGN_SERVER;
 }
 
-void RefuseServerInUse(const char* server) {
+void RefuseServerInUse(const char* server, bool owned) {
   Cell names = RunSql(Access::kLatest,
                       "SELECT string_agg(quote_literal(name), ', ' ORDER BY name) FROM outbox.route "
                       "WHERE server = $1::name",
@@ -130,7 +130,8 @@ void RefuseServerInUse(const char* server) {
     throw pg::UserError{ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
                         "cannot drop server " + std::string(server) + " because routes of outbox use it",
                         "Routes: " + *names + "." + (undelivered.empty() ? "" : " Undelivered: " + undelivered),
-                        "Use outbox.drop_route() or alter_route(..., server => ...) first."};
+                        std::string("Use outbox.drop_route() or alter_route(..., server => ...) first") +
+                            (owned ? "; or ALTER SERVER ... OWNER TO, or REASSIGN OWNED, and the routes go on." : ".")};
   }
 }
 
@@ -140,7 +141,7 @@ void CheckDropServer(Node* statement) {
     const char* server = strVal(list_nth(drop->objects, i));
     if (HasTables(kOfRoutes) && Owns(server)) {
       pg::Guard([server] { LockForDrop(server); });
-      RefuseServerInUse(server);
+      RefuseServerInUse(server, false);
     }
   }
 }

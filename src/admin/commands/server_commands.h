@@ -24,8 +24,8 @@ extern const UtilityScope kAuditsOwned;  // and warns as ALTER SERVER ... OWNER 
 
 // Throw.
 void CheckDropServer(Node* statement);
-// If routes use it.
-void RefuseServerInUse(const char* server);
+// If routes use it. `owned`: it would go with all that its owner has.
+void RefuseServerInUse(const char* server, bool owned);
 void RenameServer(Node* statement);
 // Before the command looks at what is undelivered, and with that at the pauses.
 void LockPauses(Node* statement);
