@@ -32,6 +32,9 @@ is(sql('third', $wanted), '0', 'in the figures, too');
 setting('outbox.enabled = on');
 ok(wait_until(sub { rows('third', 'third') eq 'keeper 1 0 no place, relay 1 0 no place' }, 60), 'and on again');
 like(sql('third', q{SELECT detail || ' ' || hint FROM outbox.doctor() WHERE "check" = 'keeper' AND status = 'problem'}), qr/All 2 places .* outbox\.max_databases/, 'and doctor() names it');
+is(sql('third', q{SELECT string_agg(DISTINCT "check", ' ' ORDER BY "check") FROM outbox.doctor() WHERE status <> 'ok' AND hint LIKE '%within a second or two%'
+  AND hint LIKE 'This database needs a place first, see the check "keeper". If it is still said then: %'}), 'lane workers', 'and that it comes first');
+is(sql('third', q{SELECT count(*) FROM outbox.doctor() WHERE hint LIKE '%within a second or two%' AND hint NOT LIKE '%needs a place first%'}), '0', 'nothing else is promised');
 is(sql('postgres', $wanted), '1', 'the first has its own');
 is(rows('postgres', 'third'), '', 'and knows nothing of the third');
 

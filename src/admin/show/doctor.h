@@ -17,8 +17,9 @@ class Findings {
   void Problem(const char* check, std::string detail, std::string hint);
   const std::vector<Row>& rows() const { return rows_; }
 
-  // From now on what is wrong follows from something that comes first: hints begin with what to do about that.
-  void Before(std::string first) { first_ = std::move(first); }
+  // From now on what is wrong follows from something that comes first: hints begin with what to do about that. Called
+  // again it changes nothing: what comes first of all stays so.
+  void Before(std::string first) { first_ = first_.empty() ? std::move(first) : first_; }
 
  private:
   void Add(const char* check, const char* status, std::string detail, std::string hint);

@@ -325,6 +325,7 @@ void CheckProcesses(Findings* findings) {
     findings->Ok("keeper", "No keeper is needed before the first route or event.");
   } else if (!kept && HasNoSlot()) {
     findings->Problem("keeper", NoSlotText() + " Nothing of outbox runs for this one.", kNoSlotHint);
+    findings->Before("This database needs a place first, see the check \"keeper\". If it is still said then: ");
   } else if (!kept && processes.places == 0) {
     findings->Problem("keeper", FewSlotsText(processes), FewSlotsHint(processes));
   } else if (!kept && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0) {
