@@ -114,18 +114,67 @@ class SchemaTable {
 
 SchemaTable by_event;
 
+// `true` and {}: there is nothing to compare, so it is not read either.
+bool AsksNothing(Jsonb* schema) {
+  JsonbValue root;
+  return JB_ROOT_IS_OBJECT(schema) ? JB_ROOT_COUNT(schema) == 0
+                                   : JB_ROOT_IS_SCALAR(schema) && JsonbExtractScalar(&schema->root, &root) &&
+                                         root.type == jbvBool && root.val.boolean;
+}
+
+// The server says it of a number or a character, and names neither the event nor what wanted it as jsonb.
+[[noreturn]] void RefuseBeyondJsonb(const NewEvent* event, const ErrorData* error) {
+  const char* more = error->detail != nullptr ? psprintf(" %s", error->detail) : "";
+  // The error has the context of the callers already.
+  error_context_stack = nullptr;
+  ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                  errmsg("payload cannot be compared with the schema of event \"%s\" of \"%s\"",
+                         text_to_cstring(event->event_type), text_to_cstring(event->aggregate_type)),
+                  errdetail("PostgreSQL cannot hold it as jsonb: %s.%s", error->message, more),
+                  error->context != nullptr ? errcontext("%s", error->context) : 0, KeepPayloadFromLog(),
+                  errhint("Pass one JSON document in UTF-8, without U+0000, with numbers in the range of numeric, and "
+                          "not nested without end. What is no JSON needs a content type that does not say so. The "
+                          "owner of the extension ends the check by outbox.drop_event_schema().")));
+  pg_unreachable();
+}
+
+// In the current memory context.
+Jsonb* ReadPayload(const NewEvent* event) {
+  Jsonb* volatile document = nullptr;
+  MemoryContext context = CurrentMemoryContext;
+  PG_TRY();
+  {
+    const int size = static_cast<int>(Size(event->payload));
+    document = ReadJsonb(pg_any_to_server(pnstrdup(Bytes(event->payload), size), size, PG_UTF8));
+  }
+  PG_CATCH();
+  {
+    const int category = ERRCODE_TO_CATEGORY(geterrcode());
+    if (category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_PROGRAM_LIMIT_EXCEEDED) {
+      PG_RE_THROW();
+    }
+    MemoryContextSwitchTo(context);
+    const ErrorData* error = CopyErrorData();
+    FlushErrorState();
+    RefuseBeyondJsonb(event, error);
+  }
+  PG_END_TRY();
+  return document;
+}
+
 void CheckPayload(EventSchema* schema, const NewEvent* event) {
   if (!schema->checked) {
     CheckRegisteredSchema(schema->schema, schema->aggregate_type, schema->event_type);
     schema->checked = true;
   }
+  if (AsksNothing(schema->schema)) {
+    return;
+  }
   // Gone before the next event, of which one call may have many.
   MemoryContext memory =
       AllocSetContextCreate(CurrentMemoryContext, "outbox check of a payload", ALLOCSET_DEFAULT_SIZES);
   MemoryContext caller = MemoryContextSwitchTo(memory);
-  char* json = pg_any_to_server(pnstrdup(Bytes(event->payload), Size(event->payload)),
-                                static_cast<int>(Size(event->payload)), PG_UTF8);
-  Jsonb* document = ReadJsonb(json);
+  Jsonb* document = ReadPayload(event);
   Reach reach = Reach::kEnd;
   const Reason why = Mismatch(schema->schema, document, &reach);
   MemoryContextSwitchTo(caller);

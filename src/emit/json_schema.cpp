@@ -139,6 +139,9 @@ class Validator {
     return {text(For::kClient), text(For::kLog)};
   }
 
+  // Of where it is: whoever mends the payload needs the last step, too, of any that people write.
+  static constexpr int kMostOfPlace = 1000;
+
   // How what is there is called.
   using Show = const char* (*)(const JsonbValue& value);
   static const char* Hidden(const JsonbValue&) { return "what is there"; }
@@ -149,7 +152,7 @@ class Validator {
     if (why != nullptr) {
       auto text = [path, &say](For whom, Show show) -> const char* {
         return path == nullptr ? psprintf("The payload: %s.", say(show))
-                               : psprintf("At %s: %s.", Where(path, whom), say(show));
+                               : psprintf("At %s: %s.", CutShort(Where(path, whom), kMostOfPlace), say(show));
       };
       *why = {text(For::kClient, Shown), text(For::kLog, Hidden)};
     }

@@ -10,8 +10,6 @@ namespace outbox::emit {
 
 namespace {
 
-constexpr int kMostShown = 60;
-
 // As JSON; of a long string enough to be cut short.
 void AppendScalar(const JsonbValue& value, StringInfo out) {
   switch (value.type) {
@@ -117,9 +115,9 @@ bool IsMultiple(Numeric number, Numeric of) {
   return none;
 }
 
-const char* CutShort(const char* text) {
+const char* CutShort(const char* text, int most) {
   const int size = static_cast<int>(strlen(text));
-  return size <= kMostShown ? text : psprintf("%s...", pnstrdup(text, pg_mbcliplen(text, size, kMostShown)));
+  return size <= most ? text : psprintf("%s...", pnstrdup(text, pg_mbcliplen(text, size, most)));
 }
 
 const char* Shown(const JsonbValue& value) {
@@ -167,12 +165,18 @@ void AppendPointer(StringInfo out, const Path* path, For whom) {
     appendStringInfoChar(out, '*');
     return;
   }
-  for (const char c : path->name) {
+  const std::string_view name = path->name;
+  const int size = static_cast<int>(name.size());
+  const int shown = size <= kMostShown ? size : pg_mbcliplen(name.data(), size, kMostShown);
+  for (const char c : name.substr(0, static_cast<size_t>(shown))) {
     if (c == '~' || c == '/') {
       appendStringInfoString(out, c == '~' ? "~0" : "~1");
     } else {
       appendStringInfoChar(out, c);
     }
+  }
+  if (shown < size) {
+    appendStringInfoString(out, "...");
   }
 }
 

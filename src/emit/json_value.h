@@ -74,8 +74,9 @@ JsonbValue RootOf(Jsonb* document);
 int CompareNumbers(Numeric a, Numeric b);
 bool IsWhole(Numeric number);
 bool IsMultiple(Numeric number, Numeric of);
-// `text`, at most about 60 bytes of it.
-const char* CutShort(const char* text);
+// `text`, at most about so many bytes of it.
+inline constexpr int kMostShown = 60;
+const char* CutShort(const char* text, int most = kMostShown);
 // As JSON, cut short. Costs as much as what is shown, however large the value is.
 const char* Shown(const JsonbValue& value);
 
@@ -87,7 +88,7 @@ struct Path {
   bool of_document = false;  // a name that no keyword of the schema has asked for
   int depth = above == nullptr ? 1 : above->depth + 1;
 };
-// Appends it as a JSON pointer; `kLog`: with * for what only the document names.
+// Appends it as a JSON pointer, with names cut short; `kLog`: with * for what only the document names.
 enum class For { kClient, kLog };
 void AppendPointer(StringInfo out, const Path* path, For whom);
 
