@@ -304,11 +304,13 @@ class StructuredEncoder final : public CloudEventsEncoder<StructuredEncoder> {
 
  private:
   void Data(const Event& event) {
-    // Without a content type it is JSON: emit() has looked, but not for UTF-8 in a database that has no encoding.
+    // Without a content type it is JSON: emit() has looked, but not for UTF-8 in a database that has no encoding. Bytes
+    // of another charset may be UTF-8 by chance, and would be other characters then.
     const bool json = IsNull(event.content_type) || SaysJson(event.content_type);
-    if (IsNull(event.content_type) ? IsUtf8(event.payload) : json && IsJson(event.payload)) {
+    const bool utf8 = IsNull(event.content_type) || SaysUtf8(event.content_type);
+    if (IsNull(event.content_type) ? IsUtf8(event.payload) : json && utf8 && IsJson(event.payload)) {
       json_.append(",\"data\":").append(event.payload);
-    } else if (!json && SaysText(event.content_type) && IsUtf8(event.payload)) {
+    } else if (!json && utf8 && SaysText(event.content_type) && IsUtf8(event.payload)) {
       json_.append(",\"data\":");
       AppendJsonString(event.payload, &json_);
     } else {

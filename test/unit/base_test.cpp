@@ -92,6 +92,20 @@ TEST(MediaType, NeitherCaseNorParametersMakeADifference) {
   }
 }
 
+TEST(MediaType, CharsetIsAParameterOfItsOwn) {
+  for (const char* utf8 : {"", ";", "text/plain", "text/plain; charset=UTF-8", "text/plain;Charset=\"utf-8\" ",
+                           "text/plain; charset=us-ascii", "text/plain; charset=utf8; x",
+                           "text/plain; a=\"; charset=latin1\"", "text/plain; a=\"\\\"; charset=latin1\"",
+                           "text/plain; charset", "text/plain; charset*=latin1", "charset=latin1"}) {
+    EXPECT_TRUE(SaysUtf8(utf8)) << utf8;
+  }
+  for (const char* other : {"text/plain; charset=iso-8859-1", ";charset=latin1",
+                            "text/plain; a=\"\\\\\"; charset=utf-16", "text/plain; charset=", "text/plain; charset=\"",
+                            "text/plain; charset=utf-8; CHARSET=koi8-r", "text/plain; charset=\"utf-16"}) {
+    EXPECT_FALSE(SaysUtf8(other)) << other;
+  }
+}
+
 TEST(PrintableUtf8, KeepsCharactersWhole) {
   const std::string text = "z\xC3\xBC\xE2\x82\xAC\xF0\x9F\x98\x80.";  // 1, 2, 3 and 4 bytes
   EXPECT_EQ(PrintableUtf8(text, 100), text);

@@ -339,6 +339,32 @@ TEST(CloudEvents, DataOfAStructuredEvent) {
   EXPECT_EQ(Data("", "application/octet-stream"), "\"application/octet-stream\",\"data_base64\":\"\"");
 }
 
+// Bytes that are UTF-8 by chance, under a content type that says they are something else.
+TEST(CloudEvents, DataInAnotherCharset) {
+  const auto in = [](const std::string& payload, const std::string& type) {
+    const std::string data = Data(payload, type);
+    return data.substr(data.rfind(",\""));
+  };
+  const std::string text = ",\"data\":\"\xC3\xA9\"";
+  const std::string bytes = ",\"data_base64\":\"w6k=\"";
+  for (const char* type :
+       {"text/plain", "text/plain; charset=utf-8", "text/plain;charset=UTF-8", "text/plain; Charset=\"Utf-8\"",
+        "text/plain; charset=us-ascii", "text/plain ; format=flowed; charset=UTF-8 ; x=y", "text/plain; charset=utf8",
+        "text/plain; note=\"a; charset=latin1\"", "text/plain; xcharset=latin1", "text/plain; charset"}) {
+    EXPECT_EQ(in("\xC3\xA9", type), text) << type;
+  }
+  for (const char* type :
+       {"text/plain; charset=iso-8859-1", "text/plain;CHARSET=\"ISO-8859-1\"", "application/xml; charset=utf-16",
+        "text/csv; header=present ; charset = windows-1252", "text/plain; note=\"a\\\";\"; charset=latin1",
+        "text/plain; charset=utf-8; charset=latin1", "application/json; charset=iso-8859-1",
+        "text/plain; charset=", "text/plain; charset=\"latin1"}) {
+    EXPECT_EQ(in("\xC3\xA9", type), bytes) << type;
+  }
+  EXPECT_EQ(in(std::string("\0A\0B\0C\0001", 8), "text/csv; charset=utf-16be"), ",\"data_base64\":\"AEEAQgBDADE=\"");
+  EXPECT_EQ(in("{\"a\": 1}", "application/json; charset=UTF-8"), ",\"data\":{\"a\": 1}");
+  EXPECT_EQ(in("{\"a\": 1}", "application/json; charset=utf-16"), ",\"data_base64\":\"eyJhIjogMX0=\"");
+}
+
 TEST(CloudEvents, WhatCannotBeOne) {
   Sample sample;
   sample.headers = {{"CE_id", "x"}};
