@@ -138,6 +138,23 @@ bool HoldsControl(std::string_view text) {
   return false;
 }
 
+bool HoldsNoncharacter(std::string_view text) {
+  const auto byte = [&text](size_t at) { return at < text.size() ? static_cast<uint8_t>(text[at]) : uint8_t{0}; };
+  for (size_t i = 0; i < text.size(); ++i) {
+    const uint8_t first = byte(i);
+    if (first < 0xEF) {
+      continue;
+    }
+    const uint8_t second = byte(i + 1);
+    const uint8_t third = byte(i + 2);
+    if (first == 0xEF ? (second == 0xB7 && third >= 0x90 && third <= 0xAF) || (second == 0xBF && third >= 0xBE)
+                      : (second & 0x0F) == 0x0F && third == 0xBF && byte(i + 3) >= 0xBE) {
+      return true;
+    }
+  }
+  return false;
+}
+
 bool IsUtf8(std::string_view text) {
   while (!text.empty()) {
     // Eight characters of ASCII at once.

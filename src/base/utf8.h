@@ -28,6 +28,9 @@ size_t Utf8CharacterLength(std::string_view text);
 // Whether it has a control character: C0, DEL, or C1 (U+0080 to U+009F).
 bool HoldsControl(std::string_view text);
 
+// Whether it, which is well-formed, has a noncharacter: U+FDD0 to U+FDEF, or one of the last two of a plane.
+bool HoldsNoncharacter(std::string_view text);
+
 // Whether all of it is well-formed. Zero bytes and other control characters are.
 bool IsUtf8(std::string_view text);
 

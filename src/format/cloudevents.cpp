@@ -94,10 +94,10 @@ std::string_view PutTime(int64_t micros, char (&text)[32]) {
   return {text, static_cast<size_t>(at - text)};
 }
 
-// Whether an attribute can have it: Unicode without control characters. A database in SQL_ASCII has other bytes as
-// well.
+// Whether an attribute can have it: Unicode without control characters and noncharacters. A database in SQL_ASCII has
+// other bytes as well.
 bool IsValue(std::string_view text) {
-  return IsUtf8(text) && !HoldsControl(text);
+  return IsUtf8(text) && !HoldsControl(text) && !HoldsNoncharacter(text);
 }
 
 bool Refuse(const char* code, std::string message, Error* error) {
@@ -118,7 +118,8 @@ class CloudEventsEncoder : public Encoder {
  protected:
   bool Attributes(const Event& event, const sink::Record& record, Error* error) {
     if (event.event_type.empty() || !IsValue(event.event_type)) {
-      return Refuse("NO_CLOUDEVENT", "a CloudEvent needs a type in UTF-8 without control characters", error);
+      return Refuse("NO_CLOUDEVENT", "a CloudEvent needs a type in UTF-8 without control characters and noncharacters",
+                    error);
     }
     FormatUuid(event.id, id_);
     Put("specversion", kSpecVersion);

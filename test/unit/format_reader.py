@@ -4,6 +4,7 @@ be carried, and what it leaves out, is written down here a second time, from doc
 import base64
 import collections
 import datetime
+import email.message
 import json
 import re
 import sys
@@ -41,7 +42,7 @@ def members(pairs):
 
 def plain(value):
     """Whether a String of CloudEvents can have it."""
-    return not any(ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 for c in value)
+    return not any(ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 or 0xFDD0 <= ord(c) <= 0xFDEF or ord(c) & 0xFFFE == 0xFFFE for c in value)
 
 
 def is_json(data):
@@ -127,6 +128,12 @@ def media_type(case):
     return (case.content_type or "application/json").split(";")[0].rstrip(" \t").lower()
 
 
+def says_utf8(case):
+    header = email.message.Message()
+    header["content-type"] = case.content_type or "application/json"
+    return header.get_content_charset("utf-8") in ("utf-8", "us-ascii")
+
+
 def refused_cloudevent(case, binary):
     if binary and (case.content_type or "").lower().startswith("application/cloudevents"):
         return "CONTENT_TYPE_TAKEN"
@@ -206,9 +213,9 @@ def read_cloudevents_json(case):
     kind = media_type(case)
     if case.payload is None:
         same((data, in_base64), (None, None), "data")
-    elif case.content_type is None or (kind.endswith(("/json", "+json")) and is_json(case.payload)):
+    elif case.content_type is None or (says_utf8(case) and kind.endswith(("/json", "+json")) and is_json(case.payload)):
         same((data, in_base64), (text(case.payload), None), "data")  # to the letter
-    elif (kind.startswith("text/") or kind.endswith(("/xml", "+xml"))) and is_utf8(case.payload):
+    elif says_utf8(case) and (kind.startswith("text/") or kind.endswith(("/xml", "+xml"))) and is_utf8(case.payload):
         same((json.loads(data), in_base64), (text(case.payload), None), "data")
     else:
         same((data, base64.b64decode(in_base64, validate=True)), (None, case.payload), "data")

@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -402,6 +403,39 @@ TEST(CloudEvents, WhatIsNoUtf8) {
                 headers + "content-type=application/json;");
 }
 
+// The type String of CloudEvents has no noncharacters, which UTF-8 has.
+TEST(CloudEvents, WhatIsNoCharacter) {
+  for (const std::string none : {"\xEF\xB7\x90", "\xEF\xB7\xAF", "\xEF\xBF\xBE", "\xEF\xBF\xBF", "\xF0\x9F\xBF\xBE",
+                                 "\xF1\x8F\xBF\xBF", "\xF4\x8F\xBF\xBF"}) {
+    Sample sample;
+    sample.aggregate_type = none;
+    sample.aggregate_id = "a" + none;
+    sample.headers = {{"tenant", none + "b"}, {"schema_version", none}};
+    const std::string shown = Show(Config("cloudevents", "outbox_kafka"), sample);
+    for (const char* attribute :
+         {"ce_subject", "ce_aggregatetype", "ce_partitionkey", "ce_tenant", "ce_schemaversion"}) {
+      EXPECT_EQ(shown.find(attribute), shown.npos) << shown;
+    }
+    EXPECT_TRUE(shown.starts_with("a" + none + "|")) << "the key is the record's in any case: " << shown;
+    EXPECT_NE(shown.find(";tenant=" + none + "b;schema_version=" + none + ";"), shown.npos) << shown;
+    const std::string structured = Show(Config("cloudevents-json", "outbox_redis"), sample);
+    EXPECT_EQ(structured.substr(structured.find("event=")).find(none), structured.npos) << structured;
+    sample = {};
+    sample.event_type = "line" + none;
+    EXPECT_EQ(Show(Config("cloudevents", "outbox_kafka"), sample), "NO_CLOUDEVENT");
+    EXPECT_EQ(Show(Config("cloudevents-json", "outbox_redis"), sample), "NO_CLOUDEVENT");
+  }
+  for (const std::string neighbour :
+       {"\xEF\xB7\x8F", "\xEF\xB7\xB0", "\xEF\xBF\xBD", "\xF0\x90\x80\x80", "\xF0\x9F\xBF\xBD", "\xF0\xAF\xBE\xBF",
+        "\xEE\xBF\xBF", "\xE1\xBF\xBE", "\xF0\x9E\xBF\xBF"}) {
+    Sample sample;
+    sample.aggregate_id = neighbour;
+    EXPECT_NE(Show(Config("cloudevents", "outbox_kafka"), sample).find("ce_subject=" + neighbour + ";"),
+              std::string::npos)
+        << neighbour;
+  }
+}
+
 TEST(CloudEvents, SourceAndForm) {
   RouteConfig config = Config("cloudevents", "outbox_kafka");
   config.options = {{"source", "https://shop.example"}, {"topics_known", "[]"}};
@@ -650,8 +684,12 @@ class RandomEvents {
         sample->payload = Below(100) == 0 ? Long() : Text(30);
         break;
       case 2: {
-        constexpr const char* kTypes[] = {"application/octet-stream", "text/plain", "application/json",
-                                          "Application/CloudEvents+json"};
+        constexpr const char* kTypes[] = {"application/octet-stream",
+                                          "text/plain",
+                                          "application/json",
+                                          "text/csv; a=\"; b\"; charset=\"UTF-16LE\"",
+                                          "Application/CloudEvents+json",
+                                          "text/xml; charset=US-ascii"};
         sample->content_type = kTypes[Below(std::size(kTypes))];
         sample->payload = "";
         for (uint64_t n = Below(40); n > 0; --n) {
@@ -660,7 +698,8 @@ class RandomEvents {
         break;
       }
       case 3:
-        sample->content_type = Below(2) == 0 ? "application/json" : "application/vnd.a+json ; v=1";
+        sample->content_type = std::array{"application/json", "application/vnd.a+json ; v=1",
+                                          "application/json; charset=Latin1"}[Below(3)];
         sample->payload = Below(3) == 0 ? Text(5) : Json(0);
         break;
       default:
