@@ -175,11 +175,7 @@ void CheckHeaderName(const JsonbValue* name) {
 }
 
 // What a tracing system could not read would be dropped there, and the trace with it.
-void CheckTraceparentHeader(const JsonbValue* name, const JsonbValue* value) {
-  constexpr std::string_view kName = "traceparent";
-  if (std::string_view(name->val.string.val, name->val.string.len) != kName) {
-    return;
-  }
+void CheckTraceparent(const JsonbValue* value) {
   const char* text = pnstrdup(value->val.string.val, value->val.string.len);
   if (!IsTraceparent(text)) {
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("invalid header traceparent"),
@@ -189,8 +185,8 @@ void CheckTraceparentHeader(const JsonbValue* name, const JsonbValue* value) {
   }
 }
 
-// Returns true if there is at least one header.
-bool CheckHeaders(Jsonb* headers) {
+// Returns true if there is at least one header. *respelled: whether one of a trace is in another case than on the wire.
+bool CheckHeaders(Jsonb* headers, bool* respelled) {
   if (JB_ROOT_IS_SCALAR(headers)) {
     JsonbValue scalar;
     if (JsonbExtractScalar(&headers->root, &scalar) && scalar.type == jbvNull) {
@@ -217,7 +213,12 @@ bool CheckHeaders(Jsonb* headers) {
         RefuseHeaders(psprintf("The value at \"%s\" is %s.", pnstrdup(name.val.string.val, name.val.string.len),
                                JsonTypeName(&item)));
       }
-      CheckTraceparentHeader(&name, &item);
+      const std::string_view text(name.val.string.val, name.val.string.len);
+      const std::string_view trace = TraceHeader(text);
+      if (trace == "traceparent") {
+        CheckTraceparent(&item);
+      }
+      *respelled = *respelled || (!trace.empty() && trace != text);
       CheckConvertible(item.val.string.val, item.val.string.len);
       bytes += item.val.string.len;
     }
@@ -393,8 +394,12 @@ void CheckEvent(NewEvent* event, bool edited) {
   if (!edited && !IsInParallelMode()) {
     CheckEventSchema(event);
   }
-  if (event->headers != nullptr && !CheckHeaders(event->headers)) {
+  bool respelled = false;
+  if (event->headers != nullptr && !CheckHeaders(event->headers, &respelled)) {
     event->headers = nullptr;
+  }
+  if (respelled) {
+    LowerTraceHeaders(event);
   }
   if (!edited && !IsInParallelMode()) {
     CheckHeadersWithRoutes(event);

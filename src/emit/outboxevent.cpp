@@ -150,7 +150,8 @@ void TakeHeaders(const Row& row, NewEvent* event) {
     }
     text* value = own ? nullptr : ColumnText(row, column);
     if (value != nullptr) {
-      headers.Add(name, {Bytes(value), Size(value)});
+      const std::string_view trace = TraceHeader(name);
+      headers.Add(trace.empty() ? name : trace, {Bytes(value), Size(value)});
     }
   }
   event->headers = headers.Finish();

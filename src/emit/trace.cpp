@@ -1,5 +1,6 @@
 #include <string>
 
+#include "base/letter_case.h"
 #include "base/trace_comment.h"
 #include "base/traceparent.h"
 
@@ -54,6 +55,40 @@ TraceContext OfComment(const char* statement) noexcept {
 }
 
 }  // namespace
+
+std::string_view TraceHeader(std::string_view name) {
+  for (const std::string_view known : {"traceparent", "tracestate", "baggage"}) {
+    if (name.size() == known.size() && EqualsIgnoringCase(name, known)) {
+      return known;
+    }
+  }
+  return {};
+}
+
+void LowerTraceHeaders(NewEvent* event) {
+  HeaderObject lowered;
+  JsonbIterator* iterator = JsonbIteratorInit(&event->headers->root);
+  JsonbValue item;
+  std::string_view name;
+  JsonbIteratorToken token = JsonbIteratorNext(&iterator, &item, false);
+  while ((token = JsonbIteratorNext(&iterator, &item, true)) != WJB_DONE) {
+    if (token != WJB_KEY && token != WJB_VALUE) {
+      continue;
+    }
+    const std::string_view text(item.val.string.val, static_cast<size_t>(item.val.string.len));
+    if (token == WJB_KEY) {
+      name = text;
+      continue;
+    }
+    const std::string_view known = TraceHeader(name);
+    if (known.empty() || known == name) {
+      lowered.Add(name, text);
+    } else if (!HasHeader(event, known.data())) {
+      lowered.Add(known, text);
+    }
+  }
+  event->headers = lowered.Finish();
+}
 
 void AddTrace(NewEvent* event, const TraceContext& context) {
   const bool traced = context.traceparent != nullptr && IsTraceparent(context.traceparent);

@@ -3,9 +3,19 @@
 // with outbox.trace_from_comment, from a comment of the statement. Plain code.
 #pragma once
 
+#include <string_view>
+
 #include "emit/new_event.h"
 
 namespace outbox::emit {
+
+// The header of a trace that it names, in whatever case: HTTP makes no difference, and frameworks hand headers on as
+// "Traceparent". Empty: none of them.
+std::string_view TraceHeader(std::string_view name);
+
+// Gives these headers, which have been checked, the names that they have on the wire. Of one that is there in two
+// spellings the one in lower case counts.
+void LowerTraceHeaders(NewEvent* event);
 
 // As somebody has left it; nullptr: none.
 struct TraceContext {
