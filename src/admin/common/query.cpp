@@ -54,15 +54,17 @@ void TakeRows(std::vector<Row>* rows) {
 }
 
 void Execute(Access access, Plan plan, const char* sql, int count, const char* const* params, std::vector<Row>* rows) {
-  Oid types[kMaxParams];
-  Datum values[kMaxParams];
-  char nulls[kMaxParams];
-  for (int i = 0; i < count; i++) {
-    types[i] = TEXTOID;
-    nulls[i] = params[i] == nullptr ? 'n' : ' ';
-    values[i] = params[i] == nullptr ? static_cast<Datum>(0) : CStringGetTextDatum(params[i]);
-  }
   WithSpiAsOwner(plan, [&] {
+    // In the memory of this statement: what was around before may be that of a procedure, which lives through all of
+    // its batches.
+    Oid types[kMaxParams];
+    Datum values[kMaxParams];
+    char nulls[kMaxParams];
+    for (int i = 0; i < count; i++) {
+      types[i] = TEXTOID;
+      nulls[i] = params[i] == nullptr ? 'n' : ' ';
+      values[i] = params[i] == nullptr ? static_cast<Datum>(0) : CStringGetTextDatum(params[i]);
+    }
     int code = SPI_execute_with_args(sql, count, types, values, nulls, access == Access::kRead, 0);
     if (code < 0) {
       ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("SPI failed: %s", SPI_result_code_string(code))));
