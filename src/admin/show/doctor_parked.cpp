@@ -6,9 +6,9 @@
 #include "admin/lookup/route_lanes.h"
 #include "admin/lookup/shared_views.h"
 #include "admin/show/doctor.h"
+#include "admin/show/side_trouble.h"
 #include "pg/trouble_hints.h"
 #include "pg/wall.h"
-#include "relay/common/side_log.h"
 
 namespace outbox::admin {
 
@@ -18,6 +18,7 @@ namespace {
 bool CheckOverdue(Findings* findings) {
   const std::vector<LaneRecord> lanes = LoadLanes(std::nullopt);
   const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
+  const std::vector<Pause> pauses = LoadPauses();
   struct Wait {
     Overdue all;
     std::string why;
@@ -40,9 +41,11 @@ bool CheckOverdue(Findings* findings) {
     const OwnedLaneView* view = FindLaneView(views, lane->route_id, lane->lane);
     if (side >= 0) {
       const SideRecord& left = lane->sides[static_cast<size_t>(side)];
-      wait.why = left.error_code + ": " + left.error_message;
-      wait.code = left.error_code;
-      wait.topic = left.error_code != relay::kPausedCode;
+      const SideTrouble now =
+          TroubleOf(*lane, left, one.topic, FindLaneView(views, lane->route_id, lane->lane, left.side), pauses);
+      wait.why = now.error_code.empty() ? "" : now.text();
+      wait.code = now.error_code;
+      wait.topic = !now.paused && now.error_class == ErrorClassName(ErrorClass::kTopic);
     } else if (one.error_code) {
       wait.why = *one.error_code + ": " + one.error_message.value_or("");
       wait.code = *one.error_code;

@@ -12,10 +12,10 @@
 #include "admin/lookup/server.h"
 #include "admin/lookup/shared_views.h"
 #include "admin/show/doctor.h"
+#include "admin/show/side_trouble.h"
 #include "pg/log_line.h"
 #include "pg/shared.h"
 #include "pg/trouble_hints.h"
-#include "relay/common/side_log.h"
 
 namespace outbox::admin {
 
@@ -114,17 +114,23 @@ struct TopicTrouble {
 };
 using TopicTroubles = std::map<std::pair<std::string, std::string>, TopicTrouble>;  // by route and code
 
-void NoteSide(const LaneRecord& lane, const std::string& name, const SideRecord& side, TopicTroubles* troubles) {
-  if (side.error_code == relay::kPausedCode) {
-    return;  // CheckPauses says so
-  }
-  TopicTrouble& trouble = (*troubles)[{lane.route, side.error_code}];
-  for (const SideRecord::Topic& topic : side.topics) {
-    trouble.topics.insert(FromUtf8(topic.topic));
-  }
-  if (trouble.lanes++ == 0) {
-    trouble.first = name;
-    trouble.message = side.error_message;
+void NoteSide(const LaneRecord& lane, const std::string& name, const SideRecord& side, const OwnedLaneView* view,
+              const std::vector<Pause>& pauses, TopicTroubles* troubles) {
+  bool counted = false;
+  for (const SideRecord::Topic& one : side.topics) {
+    const std::string topic = FromUtf8(one.topic);
+    const SideTrouble now = TroubleOf(lane, side, topic, view, pauses);
+    // Of pauses CheckPauses tells, of destinations CheckDestinations; one that has been resumed is on its way back.
+    if (now.paused || now.error_class != ErrorClassName(ErrorClass::kTopic)) {
+      continue;
+    }
+    TopicTrouble& trouble = (*troubles)[{lane.route, now.error_code}];
+    trouble.topics.insert(topic);
+    if (!counted && trouble.lanes++ == 0) {
+      trouble.first = name;
+      trouble.message = now.error_message;
+    }
+    counted = true;
   }
 }
 
@@ -171,9 +177,9 @@ void CheckLaneChanges(Findings* findings) {
   for (const Row& row : RunSql(
            Access::kRead,
            "SELECT r.name, r.lanes, r.lanes_wanted, t.away, r.lanes_begun IS NOT NULL, t.paused FROM outbox.route r, "
-           "LATERAL (SELECT count(*), count(*) FILTER (WHERE t.error_code = $1) FROM outbox_internal.side_topic t "
-           "WHERE t.route_id = r.id) t (away, paused) WHERE r.lanes_wanted IS NOT NULL ORDER BY r.name",
-           {Cell(relay::kPausedCode)})) {
+           "LATERAL (SELECT count(*), count(*) FILTER (WHERE EXISTS (SELECT FROM outbox.pause p WHERE p.route_id = "
+           "t.route_id AND p.topic = t.topic)) FROM outbox_internal.side_topic t "
+           "WHERE t.route_id = r.id) t (away, paused) WHERE r.lanes_wanted IS NOT NULL ORDER BY r.name")) {
     const std::string resume = ResumeCalls(Access::kRead, row[0].value());
     findings->Warn(
         "lanes",
@@ -337,6 +343,7 @@ void CheckLanes(Findings* findings) {
   TopicTroubles topics;
   LaneCounts counts;
   const std::vector<WorkerView> workers = ReadWorkerViews();
+  const std::vector<Pause> pauses = LoadPauses();
   for (const LaneRecord& lane : LoadLanes(std::nullopt)) {
     const OwnedLaneView* view = by_lane.Find(lane.route_id, lane.lane);
     const std::string name = "Lane " + std::to_string(lane.lane) + " of route \"" + lane.route + "\"";
@@ -355,7 +362,7 @@ void CheckLanes(Findings* findings) {
       counts.good++;
     }
     for (const SideRecord& side : lane.sides) {
-      NoteSide(lane, name, side, &topics);
+      NoteSide(lane, name, side, by_lane.Find(lane.route_id, lane.lane, side.side), pauses, &topics);
     }
   }
   for (const auto& [of, trouble] : troubles) {

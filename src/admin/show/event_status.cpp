@@ -14,6 +14,7 @@
 #include "admin/lookup/processes.h"
 #include "admin/lookup/row_holder.h"
 #include "admin/lookup/shared_views.h"
+#include "admin/show/side_trouble.h"
 #include "pg/entry.h"
 #include "pg/settings.h"
 #include "pg/wall.h"
@@ -305,7 +306,8 @@ Row TroubleOfTopic(const Trace& trace) {
 }
 
 // A scheduled event whose time has come: it is about to go, or waits for its topic or its destination.
-void AddDue(Trace* trace, const std::vector<LaneRecord>& lanes, const std::vector<OwnedLaneView>& views) {
+void AddDue(Trace* trace, const std::vector<LaneRecord>& lanes, const std::vector<OwnedLaneView>& views,
+            const std::vector<Pause>& pauses) {
   Row& row = trace->row;
   if (trace->due == 0 || trace->due > outbox::pg::BelievedWall()) {
     return;
@@ -322,10 +324,13 @@ void AddDue(Trace* trace, const std::vector<LaneRecord>& lanes, const std::vecto
   const bool troubled = view != nullptr && view->owned && !view->trouble.empty();
   // Its own word, its topic's, its lane's: each only where there is none before it.
   if (!row[kErrorClass] && left != nullptr) {
-    row[kErrorClass] = left->error_class;
-    row[kErrorCode] = left->error_code;
-    row[kErrorMessage] = left->error_message;
-    row[kErrorSince] = left->since;
+    if (const SideTrouble now = TroubleOf(*lane, *left, row[kTopic].value_or(""), view, pauses);
+        !now.error_code.empty()) {
+      row[kErrorClass] = now.error_class;
+      row[kErrorCode] = now.error_code;
+      row[kErrorMessage] = now.error_message;
+      row[kErrorSince] = now.since;
+    }
   } else if (!row[kErrorClass]) {
     if (const Row found = TroubleOfTopic(*trace); !found.empty()) {
       std::copy_n(found.begin(), 3, row.begin() + kErrorClass);
@@ -417,7 +422,7 @@ OUTBOX_FUNCTION(outbox_status) {
   for (Trace& trace : traces) {
     Trace* first = trace.row[kReplay] == "0" ? FindTrace(&traces, trace.route_id, trace.created_at) : &trace;
     if (first == &trace) {
-      AddDue(&trace, lanes, views);
+      AddDue(&trace, lanes, views, pauses);
       AddReason(trace, pauses, id_text, &trace.row);
       result.Add(trace.row);
     }

@@ -10,6 +10,7 @@
 #include "admin/lookup/route_lanes.h"
 #include "admin/lookup/route_waiting.h"
 #include "admin/lookup/shared_views.h"
+#include "admin/show/side_trouble.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/wall.h"
@@ -111,7 +112,7 @@ std::string TopicsOf(const SideRecord& side) {
 
 // The row of the lane itself (`side` is nullptr), or of a side lane: the topics that it serves have left the lane.
 Row LagRow(const LaneRecord& lane, const SideRecord* side, const Waiting& waiting, const OwnedLaneView* view,
-           bool shown, const ParkedCount& parked, const Due& due, const Pause* pause,
+           bool shown, const ParkedCount& parked, const Due& due, const Pause* pause, const std::vector<Pause>& pauses,
            const outbox::ErrorText* unclaimed) {
   const bool owned = view != nullptr && view->owned;
   Row row = {lane.route,
@@ -132,7 +133,10 @@ Row LagRow(const LaneRecord& lane, const SideRecord* side, const Waiting& waitin
   if (side == nullptr || pause != nullptr || (owned && !view->trouble.empty())) {
     AddTrouble(lane, view, pause, shown ? unclaimed : nullptr, &row);
   } else {
-    row.insert(row.end(), {side->error_class, side->error_code, side->error_message, side->since});
+    // Of several topics the first stands for all.
+    const SideTrouble now = TroubleOf(lane, *side, FromUtf8(side->topics[0].topic), view, pauses);
+    row.insert(row.end(), {TextCell(now.error_class.c_str()), TextCell(now.error_code.c_str()),
+                           TextCell(now.error_message.c_str()), now.since});
   }
   row.push_back(std::to_string(due.count));
   return row;
@@ -258,13 +262,14 @@ OUTBOX_FUNCTION(outbox_lag) {
     const Waiting own = WithFound(waiting[i].own, {lane.route_id, lane.lane, 0}, view, lane.position, standing,
                                   BehindUnread(*log, waiting[i].own, lane, view));
     result.Add(LagRow(lane, nullptr, own.Since(lane.there_since), view, shown, parked[{lane.route_id, lane.lane}],
-                      due[0], pause, unclaimed));
+                      due[0], pause, pauses, unclaimed));
     for (size_t s = 0; s < lane.sides.size(); s++) {
       const SideRecord& side = lane.sides[s];
       view = by_lane.Find(lane.route_id, lane.lane, side.side);
       const Waiting aside = WithFound(waiting[i].sides[s], {lane.route_id, lane.lane, side.side}, view, side.position,
                                       standing, BehindUnread(*log, waiting[i].sides[s], lane, view));
-      result.Add(LagRow(lane, &side, aside.Since(lane.there_since), view, shown, {}, due[1 + s], pause, unclaimed));
+      result.Add(
+          LagRow(lane, &side, aside.Since(lane.there_since), view, shown, {}, due[1 + s], pause, pauses, unclaimed));
     }
   }
   return static_cast<Datum>(0);

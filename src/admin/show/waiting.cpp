@@ -7,6 +7,7 @@
 // A lane that does not read (it is paused, or nobody has it) reaches no barrier. wait_until_idle counts in the log what
 // such a lane has still to deliver: if that is nothing, there is nothing to wait for.
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -14,12 +15,15 @@
 
 #include "admin/common/operation.h"
 #include "admin/common/query.h"
+#include "admin/common/text_encoding.h"
 #include "admin/lookup/backlog.h"
 #include "admin/lookup/find_event.h"
 #include "admin/lookup/parked_counts.h"
+#include "admin/lookup/pauses.h"
 #include "admin/lookup/processes.h"
 #include "admin/lookup/shared_views.h"
 #include "admin/lookup/try_lock.h"
+#include "admin/show/side_trouble.h"
 #include "base/fault_point.h"
 #include "base/monotonic.h"
 #include "pg/clock.h"
@@ -27,7 +31,6 @@
 #include "pg/schemas.h"
 #include "pg/wait.h"
 #include "pg/wall.h"
-#include "relay/common/side_log.h"
 
 namespace {
 
@@ -285,19 +288,26 @@ std::string Events(int64 count, const char* what) {
 }
 
 // Topics that have left the lane, which itself is at its end; "": none has.
-std::string TopicsApart(const LaneKey& lane) {
-  const std::vector<Row> topics = RunSql(
-      Access::kLatest,
-      "SELECT topic, error_code, error_message FROM outbox_internal.side_topic WHERE route_id = $1::bigint AND lane = "
-      "$2::int ORDER BY topic",
-      {Cell(std::to_string(lane.route_id)), Cell(std::to_string(lane.lane))});
+std::string TopicsApart(const LaneKey& lane, const Cell& route, const std::vector<OwnedLaneView>& views) {
+  const std::vector<Pause> pauses = LoadPauses(Access::kLatest);
+  std::map<std::string, SideTrouble> topics;
+  for (const LaneRecord& record : LoadLanes(route, Access::kLatest)) {
+    for (const SideRecord& side : record.lane == lane.lane ? record.sides : std::vector<SideRecord>()) {
+      const OwnedLaneView* view = FindLaneView(views, lane.route_id, lane.lane, side.side);
+      for (const SideRecord::Topic& one : side.topics) {
+        const std::string topic = FromUtf8(one.topic);
+        topics[topic] = TroubleOf(record, side, topic, view, pauses);
+      }
+    }
+  }
   if (topics.empty()) {
     return "";
   }
-  const std::string first = "topic \"" + topics[0][0].value() + "\"" +
-                            (topics[0][1] == outbox::relay::kPausedCode
-                                 ? " is paused"
-                                 : " has left it: " + topics[0][1].value() + ": " + topics[0][2].value());
+  const auto& [topic, trouble] = *topics.begin();
+  const std::string first = "topic \"" + topic + "\"" +
+                            (trouble.paused               ? " is paused"
+                             : trouble.error_code.empty() ? " was paused, and is on its way back"
+                                                          : " has left it: " + trouble.text());
   return topics.size() == 1 ? ": " + first
                             : ": " + std::to_string(topics.size()) + " topics wait apart, such as: " + first;
 }
@@ -333,7 +343,7 @@ std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
     std::vector<Row> route = RunSql(Access::kLatest, "SELECT name FROM outbox.route WHERE id = $1::bigint",
                                     {Cell(std::to_string(lane.route_id))});
     const OwnedLaneView* view = FindLaneView(reached.lanes, lane.route_id, lane.lane);
-    const std::string apart = TopicsApart(lane);
+    const std::string apart = route.empty() ? "" : TopicsApart(lane, route[0][0], reached.lanes);
     const Cell nobody = WhyNobodyWorks();
     first = "lane " + std::to_string(lane.lane) + " of route \"" + (route.empty() ? "?" : route[0][0].value()) + "\"" +
             (IsRestored(lane.route_id) ? ", which came by a dump: outbox.adopt() has it go on here"
