@@ -1,5 +1,7 @@
 #include "format/record_format.h"
 
+#include <algorithm>
+
 namespace outbox::format {
 
 namespace {
@@ -40,8 +42,9 @@ bool RecordFormat::Append(const Event& event, int64_t wall_micros, std::string* 
     *error = {ErrorClass::kMessage, "INVALID_TOPIC", std::string("topic name ") + bad};
     return false;
   }
-  const bool ahead = event.created_at > wall_micros + kMaxAheadMicros;
-  record_.timestamp_ms = (ahead ? wall_micros : event.created_at) / 1000;
+  // What a delayed event is told to wait is no part of its age: brokers refuse and delete by this time.
+  const int64_t time = std::max(event.created_at, event.deliver_at);
+  record_.timestamp_ms = (time > wall_micros + kMaxAheadMicros ? wall_micros : time) / 1000;
   record_.form = spec_->form();
   record_.fields_only = false;
   record_.partition = sink::Record::kByKey;

@@ -201,6 +201,30 @@ TEST(RecordFormat, RecordTimeIsNowForEventsFromFarAhead) {
   EXPECT_EQ(milliseconds(kCreatedAt + 1'000'000'000'000), kCreatedAt / 1000);
 }
 
+TEST(RecordFormat, RecordTimeOfADelayedEventIsWhenItWasDue) {
+  RouteConfig config;
+  RecordFormat format(Route(config));
+  Full full;
+  const auto milliseconds = [&](int64_t deliver_at, int64_t wall) {
+    full.event.deliver_at = deliver_at;
+    std::string packed;
+    Error error;
+    EXPECT_TRUE(format.Append(full.event, wall, &packed, &error));
+    sink::RecordReader reader(packed);
+    sink::Record record;
+    EXPECT_TRUE(reader.Next(&record));
+    for (const sink::Field& field : record.fields) {
+      EXPECT_TRUE(field.name != "created_at" || field.value == std::to_string(kCreatedAt));
+    }
+    return record.timestamp_ms;
+  };
+  const int64_t due = kCreatedAt + int64_t{3} * 86'400 * 1'000'000;
+  EXPECT_EQ(milliseconds(due, due), due / 1000);
+  EXPECT_EQ(milliseconds(due, due + 1'000'000'000'000), due / 1000);
+  EXPECT_EQ(milliseconds(kCreatedAt - 5'000'000, kCreatedAt), kCreatedAt / 1000);  // at once
+  EXPECT_EQ(milliseconds(due, due - kMaxAheadMicros - 1), (due - kMaxAheadMicros - 1) / 1000);
+}
+
 TEST(RecordFormat, SameEventSameBytes) {
   RouteConfig config;
   config.kind = sink::FindKind("outbox_kafka");

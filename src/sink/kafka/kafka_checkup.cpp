@@ -35,6 +35,8 @@ constexpr int64_t kRefusalMicros = 150 * kMilli;
 constexpr size_t kMostLeaders = 16;
 // For the topic's settings, which not every user may ask for.
 constexpr int64_t kSettingsMicros = 2000 * kMilli;
+// A pause, or an outage over a night, lasts longer than this.
+constexpr int64_t kShortRetentionMs = int64_t{24} * 60 * 60 * 1000;
 
 // A broker that leads partitions of the topic.
 struct Leader {
@@ -49,6 +51,13 @@ struct Leader {
   }
 };
 
+// What is looked at of the topic's settings, where the user may read them.
+struct Limits {
+  int min_in_sync = 0;        // min.insync.replicas; 0: not known
+  int64_t retention_ms = -1;  // retention.ms; negative: nothing is deleted for its age, or it is not known
+  bool own_time = false;      // message.timestamp.type=CreateTime: that counts from the record's time
+};
+
 // The cluster's answer about itself and the topic.
 struct Answer {
   bool came = false;  // else there was none in time
@@ -61,7 +70,7 @@ struct Answer {
   size_t untried = 0;           // leaders beyond those
   int32_t fewest = -1;          // the partition with the fewest replicas in sync
   int in_sync = 0;              // its replicas in sync
-  int min_in_sync = 0;          // min.insync.replicas; 0: not known
+  Limits limits;
 };
 
 // Asks in a thread, because the library's call waits, and what is wrong is often known long before its time is over.
@@ -111,8 +120,8 @@ class Question {
       }
     }
     if (!answer.leaders.empty()) {
-      const int least = MinInSync(handle, topic, std::min(by, MonotonicMicros() + kSettingsMicros));
-      Publish([least](Answer* told) { told->min_in_sync = least; });
+      const Limits limits = LimitsOf(handle, topic, std::min(by, MonotonicMicros() + kSettingsMicros));
+      Publish([limits](Answer* told) { told->limits = limits; });
     }
     for (std::thread& thread : threads) {
       thread.join();
@@ -129,19 +138,29 @@ class Question {
     done_.notify_one();
   }
 
-  // 0: it could not be found out.
-  static int MinInSync(rd_kafka_t* handle, const std::string& topic, int64_t by) {
+  static Limits LimitsOf(rd_kafka_t* handle, const std::string& topic, int64_t by) {
     rd_kafka_queue_t* queue = rd_kafka_queue_new(handle);
     AskForSettings(handle, topic, Left(by), nullptr, queue);
-    int least = 0;
+    Limits limits;
+    bool deletes = false;
     if (rd_kafka_event_t* event = rd_kafka_queue_poll(queue, Left(by)); event != nullptr) {
-      ReadSettings(event, [&least](std::string_view name, const char* value) {
-        least = name == "min.insync.replicas" ? std::atoi(value) : least;
+      ReadSettings(event, [&](std::string_view name, const char* value) {
+        const std::string_view text = value;
+        if (name == "min.insync.replicas") {
+          limits.min_in_sync = std::atoi(value);
+        } else if (name == "retention.ms") {
+          limits.retention_ms = std::strtoll(value, nullptr, 10);
+        } else if (name == "message.timestamp.type") {
+          limits.own_time = text == "CreateTime";
+        } else if (name == "cleanup.policy") {
+          deletes = text.find("delete") != std::string_view::npos;
+        }
       });
       rd_kafka_event_destroy(event);
     }
     rd_kafka_queue_destroy(queue);
-    return least;
+    limits.retention_ms = deletes ? limits.retention_ms : -1;
+    return limits;
   }
 
   // Without a topic the answer has whatever topics the client knows of, and says nothing about any.
@@ -389,7 +408,19 @@ class KafkaCheckup {
                     (answer.partitions == 1 ? " partition" : " partitions") + ", led by " + leader +
                     (answer.partitions == 1 ? "" : " and others") +
                     (answer.untried == 0 ? "" : "; " + std::to_string(answer.untried) + " leaders were not tried"));
+    Retention(answer.limits);
     return true;
+  }
+
+  void Retention(const Limits& limits) {
+    if (limits.own_time && limits.retention_ms >= 0 && limits.retention_ms < kShortRetentionMs) {
+      Ok("retention",
+         "topic \"" + request_.topic +
+             "\" keeps events for less than a day, counted from their own time (retention.ms=" +
+             std::to_string(limits.retention_ms) + ", message.timestamp.type=CreateTime)",
+         "One that is older when it comes, after a pause or an outage or by replay(), is deleted at the topic's next "
+         "look: message.timestamp.type=LogAppendTime counts from when it came; or raise retention.ms.");
+    }
   }
 
   // Each leader has its row. Returns whether all answer.
@@ -416,14 +447,14 @@ class KafkaCheckup {
   }
 
   bool InSync(const Answer& answer) {
-    if (answer.fewest < 0 || answer.in_sync >= answer.min_in_sync) {
+    if (answer.fewest < 0 || answer.in_sync >= answer.limits.min_in_sync) {
       return true;
     }
     Fail("topic",
          MakeError(RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, ErrorClass::kTopic,
                    "partition " + std::to_string(answer.fewest) + " of topic \"" + request_.topic + "\" has " +
                        std::to_string(answer.in_sync) + (answer.in_sync == 1 ? " replica" : " replicas") +
-                       " in sync, and min.insync.replicas is " + std::to_string(answer.min_in_sync) +
+                       " in sync, and min.insync.replicas is " + std::to_string(answer.limits.min_in_sync) +
                        ": it takes nothing"),
          "Bring the brokers of its other replicas back (kafka-topics.sh --describe names them), or lower the topic's "
          "min.insync.replicas.");
