@@ -1,6 +1,6 @@
 # A topic that was paused, and is in trouble when it is resumed, has its trouble told wherever it is asked for: by doctor(), of
 # the lanes that wait for it, too, by status() and by who waits. outbox.pause says what is paused, not why a topic once left.
-# matrix: A14 S-3
+# matrix: A14
 use strict;
 use warnings;
 
