@@ -41,6 +41,7 @@ struct Overdue {
   int lane = 0;
   std::string topic;  // in the database's encoding
   int64 count = 0;
+  int64 scheduled = 0;  // of them, whose deliver_at it is that has come; the others are tried again
   int64 since = 0;      // when the first of them was due, Unix microseconds
   bool capped = false;  // no more than kParkedCountLimit of the lane were looked at, those due first
   // What the topic was refused with when one of them was tried last; NULL: none was, or not for the topic's sake.

@@ -359,20 +359,21 @@ std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
                        : "For " + std::to_string(behind) + " lanes, such as " + first + ".";
 }
 
+// Each once, under the state that status() gives it.
 std::string ParkedLeft(bool scheduled) {
   ParkedCount all;
   for (const auto& [lane, parked] : CountParked(Access::kLatest)) {
     all.Add(parked);
   }
-  int64 overdue = 0;
+  int64 due = 0;
   for (const Overdue& one : LoadOverdue(Access::kLatest)) {
-    overdue += one.count;
+    due += one.scheduled;
   }
   std::string text;
   for (const auto& [count, what] : {std::pair<int64, const char*>{all.retrying, "retrying"},
                                     {all.blocked, "blocked behind another of the key or by a pause"},
-                                    {scheduled ? all.scheduled : 0, "scheduled"},
-                                    {overdue, "due and not gone"}}) {
+                                    {scheduled ? all.scheduled - due : 0, "scheduled"},
+                                    {due, "due and not gone"}}) {
     if (count > 0) {
       text += (text.empty() ? "Parked: " : ", ") + Events(count, what);
     }
