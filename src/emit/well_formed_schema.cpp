@@ -151,7 +151,27 @@ class Checker {
     Refuse(path, psprintf("there is no type %s", Shown(type)));
   }
 
+  // The edge of a word to whoever writes JSON Schema, and a character to PostgreSQL, so that the pattern matches next
+  // to nothing, and "not" of it all. A schema that came before this was looked at goes on as it did.
+  void Edges(std::string_view pattern, const Path* path) {
+    for (size_t i = 0; i + 1 < pattern.size(); i++) {
+      if (pattern[i] != '\\') {
+        continue;
+      }
+      i++;
+      if (pattern[i] == 'b') {
+        Refuse(path, "to PostgreSQL \\b is a backspace: \\y is the edge of a word, \\x08 a backspace");
+      }
+      if (pattern[i] == 'B') {
+        Refuse(path, "to PostgreSQL \\B is a backslash: \\Y is where no edge of a word is");
+      }
+    }
+  }
+
   void Pattern(std::string_view pattern, const Path* path) {
+    if (aggregate_type_ == nullptr) {
+      Edges(pattern, path);
+    }
     regex_t compiled;
     pg_wchar* wide = static_cast<pg_wchar*>(palloc((pattern.size() + 1) * sizeof(pg_wchar)));
     const int size = pg_mb2wchar_with_len(pattern.data(), wide, static_cast<int>(pattern.size()));
