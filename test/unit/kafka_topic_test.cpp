@@ -5,6 +5,7 @@
 
 #include "sink/kafka/client_settings.h"
 #include "sink/kafka/topic.h"
+#include "sink/kafka/topic_settings.h"
 
 namespace outbox::sink::kafka {
 namespace {
@@ -70,6 +71,37 @@ TEST(KafkaTopicLimits, AnEventThatIsTooOldIsItsOwnTroubleAndAWrongClockTheTopics
   EXPECT_EQ(clock.ClassOfTimestamp(kWall, kWall), ErrorClass::kTopic);           // the broker's
   EXPECT_EQ(clock.ClassOfTimestamp(kWall, kWall + 20'000), ErrorClass::kTopic);  // the same, tried again
   EXPECT_EQ(clock.ClassOfTimestamp(kWall, kWall + 100'000), ErrorClass::kSolo);
+}
+
+// Nor is each tried many times: what is no younger than one that was refused is known to be too old.
+TEST(KafkaTopicLimits, WhatIsNoYoungerThanWhatWasRefusedNeedsNoMoreTries) {
+  constexpr int64_t kWall = 1'700'000'000'000;
+  TopicLimits limits;
+  EXPECT_EQ(limits.ClassOfTimestamp(kWall - 40'000, kWall), ErrorClass::kSolo);
+  limits.Want(1);
+  EXPECT_EQ(limits.ClassOfTimestamp(kWall - 50'000, kWall), ErrorClass::kSolo);  // not asked yet: it may be told
+  EXPECT_TRUE(limits.Ask(1));
+  EXPECT_EQ(limits.ClassOfTimestamp(kWall - 50'000, kWall), ErrorClass::kSolo);  // the answer is on its way
+  limits.ProducerEnded();
+  EXPECT_EQ(limits.ClassOfTimestamp(kWall - 50'000, kWall), ErrorClass::kSolo);  // it will not come
+  EXPECT_TRUE(limits.Ask(2));
+  // There is none, as where the user may not ask.
+  char text[256];
+  rd_kafka_t* client = rd_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), text, sizeof text);
+  rd_kafka_queue_t* queue = rd_kafka_queue_new(client);
+  AskForSettings(client, "t", 1, nullptr, queue);
+  rd_kafka_event_t* event = rd_kafka_queue_poll(queue, 60'000);
+  ASSERT_NE(event, nullptr);
+  limits.Answered(event, 3);
+  rd_kafka_event_destroy(event);
+  rd_kafka_queue_destroy(queue);
+  rd_kafka_destroy(client);
+  EXPECT_EQ(limits.ClassOfTimestamp(kWall - 40'000, kWall), ErrorClass::kMessage);  // the same, tried again
+  EXPECT_EQ(limits.ClassOfTimestamp(kWall - 41'000, kWall), ErrorClass::kMessage);  // an older one
+  EXPECT_EQ(limits.ClassOfTimestamp(kWall - 39'000, kWall), ErrorClass::kSolo);     // a younger one
+  EXPECT_EQ(limits.ClassOfTimestamp(kWall - 39'000, kWall + 1), ErrorClass::kMessage);
+  EXPECT_EQ(limits.ClassOfTimestamp(kWall, kWall), ErrorClass::kTopic);  // a clock is wrong
+  EXPECT_EQ(limits.ClassOfTimestamp(kWall - 39'000, kWall + 100'000), ErrorClass::kSolo);
 }
 
 }  // namespace

@@ -55,6 +55,7 @@ struct Leader {
 struct Limits {
   int min_in_sync = 0;        // min.insync.replicas; 0: not known
   int64_t retention_ms = -1;  // retention.ms; negative: nothing is deleted for its age, or it is not known
+  bool forbidden = false;     // it may not
   bool own_time = false;      // message.timestamp.type=CreateTime: that counts from the record's time
 };
 
@@ -144,7 +145,7 @@ class Question {
     Limits limits;
     bool deletes = false;
     if (rd_kafka_event_t* event = rd_kafka_queue_poll(queue, Left(by)); event != nullptr) {
-      ReadSettings(event, [&](std::string_view name, const char* value) {
+      const int code = ReadSettings(event, [&](std::string_view name, const char* value) {
         const std::string_view text = value;
         if (name == "min.insync.replicas") {
           limits.min_in_sync = std::atoi(value);
@@ -156,6 +157,7 @@ class Question {
           deletes = text.find("delete") != std::string_view::npos;
         }
       });
+      limits.forbidden = code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
       rd_kafka_event_destroy(event);
     }
     rd_kafka_queue_destroy(queue);
@@ -408,11 +410,17 @@ class KafkaCheckup {
                     (answer.partitions == 1 ? " partition" : " partitions") + ", led by " + leader +
                     (answer.partitions == 1 ? "" : " and others") +
                     (answer.untried == 0 ? "" : "; " + std::to_string(answer.untried) + " leaders were not tried"));
-    Retention(answer.limits);
+    LookAtSettings(answer.limits);
     return true;
   }
 
-  void Retention(const Limits& limits) {
+  void LookAtSettings(const Limits& limits) {
+    if (limits.forbidden) {
+      Ok("settings", "the settings of topic \"" + request_.topic + "\" may not be read",
+         "What is too old or too large for the topic is then found out by trying, event by event: kafka-acls.sh --add "
+         "--allow-principal User:... --operation DescribeConfigs --topic " +
+             request_.topic + ".");
+    }
     if (limits.own_time && limits.retention_ms >= 0 && limits.retention_ms < kShortRetentionMs) {
       Ok("retention",
          "topic \"" + request_.topic +

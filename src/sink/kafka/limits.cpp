@@ -53,10 +53,14 @@ ErrorClass TopicLimits::ClassOfTimestamp(int64_t timestamp_ms, int64_t wall_ms) 
     return age > most_age_ms_ ? ErrorClass::kMessage : ErrorClass::kTopic;
   }
   if (age > kSameMs && wall_ms >= clock_until_ms_) {
-    return ErrorClass::kSolo;
+    const bool in_vain = asked_at_ != 0 && question_ != Question::kAsked;
+    const bool too_old = in_vain && age >= refused_age_ms_;
+    refused_age_ms_ = std::min(refused_age_ms_, age);
+    return too_old ? ErrorClass::kMessage : ErrorClass::kSolo;
   }
   if (age <= kSameMs) {
     clock_until_ms_ = wall_ms + kClockMs;
+    refused_age_ms_ = kAnyAge;
   }
   return ErrorClass::kTopic;
 }
@@ -104,7 +108,7 @@ void TopicLimits::Answered(rd_kafka_event_t* event, int64_t now) {
   until_ = 0;
   int64_t most_age_ms = kAnyAge;
   bool takes_any_age = false;
-  const bool told = ReadSettings(event, [&](std::string_view name, const char* value) {
+  const int code = ReadSettings(event, [&](std::string_view name, const char* value) {
     if (name == "message.timestamp.before.max.ms" || name == "message.timestamp.difference.max.ms") {
       // Brokers since 3.6 have both, the second for topics that were made before.
       most_age_ms = std::min<int64_t>(most_age_ms, std::strtoll(value, nullptr, 10));
@@ -117,7 +121,7 @@ void TopicLimits::Answered(rd_kafka_event_t* event, int64_t now) {
       compacted_ = std::string_view(value).find("compact") != std::string_view::npos;
     }
   });
-  if (told) {
+  if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
     most_age_ms_ = takes_any_age ? kAnyAge : most_age_ms;
     until_ = now + kFreshMicros;
   }

@@ -30,7 +30,9 @@ class TopicLimits {
   // The error code that the record would be refused with; 0: not known. `compresses`: it may take less than it has.
   int Refuses(const Record& record, bool compresses, int64_t now, int64_t wall_ms);
   // A record with this time was refused for it. If it is too old it never becomes acceptable: the class is the record's
-  // own, and another one where the settings are not known. Else it is a clock that is wrong, so the topic's trouble.
+  // own, and another one where the settings are not known; but where they may not be read, and one that was no older
+  // was refused before (the same one may have been), the topic takes none of that age. Else it is a clock that is
+  // wrong, so the topic's trouble.
   ErrorClass ClassOfTimestamp(int64_t timestamp_ms, int64_t wall_ms);
   // A record was refused for what may be in the settings. Returns true if the topic's other records are to wait for the
   // answer: it is not known yet that there is none.
@@ -60,11 +62,12 @@ class TopicLimits {
   };
   Question question_ = Question::kNone;
   int64_t hold_until_ = 0;
-  int64_t asked_at_ = 0;           // last
-  int64_t until_ = 0;              // the answer counts until then; 0: none
-  uint64_t max_bytes_ = 0;         // max.message.bytes
-  bool compacted_ = false;         // takes no record without a key
-  int64_t most_age_ms_ = kAnyAge;  // message.timestamp.before.max.ms
+  int64_t asked_at_ = 0;              // last
+  int64_t until_ = 0;                 // the answer counts until then; 0: none
+  uint64_t max_bytes_ = 0;            // max.message.bytes
+  bool compacted_ = false;            // takes no record without a key
+  int64_t most_age_ms_ = kAnyAge;     // message.timestamp.before.max.ms
+  int64_t refused_age_ms_ = kAnyAge;  // the least that was refused, where the settings are not known
   // An event of just now was refused for its time: until then the refusal of an older one says nothing.
   int64_t clock_until_ms_ = 0;
   int64_t used_at_ = 0;  // something was refused by them

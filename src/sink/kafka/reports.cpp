@@ -221,6 +221,10 @@ Error KafkaSink::ErrorOf(const Topic& topic, int code, ErrorClass error_class) {
                    "message.timestamp.before.max.ms and message.timestamp.after.max.ms"
                  : "the event is older than the topic's message.timestamp.before.max.ms (before Kafka 3.6 "
                    "message.timestamp.difference.max.ms)";
+    if (error_class != ErrorClass::kTopic && !topic.limits.known()) {
+      detail +=
+          ", it seems, for the topic's settings are not known: to read them takes the right DescribeConfigs on it";
+    }
   }
   Error error = MakeError(code, error_class, std::move(detail));
   error.message = "topic \"" + topic.name + "\": " + error.message;

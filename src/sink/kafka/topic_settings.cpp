@@ -16,14 +16,19 @@ void AskForSettings(rd_kafka_t* handle, const std::string& topic, int timeout_ms
   rd_kafka_AdminOptions_destroy(options);
 }
 
-bool ReadSettings(rd_kafka_event_t* event, const std::function<void(std::string_view, const char*)>& each) {
+int ReadSettings(rd_kafka_event_t* event, const std::function<void(std::string_view, const char*)>& each) {
   const rd_kafka_DescribeConfigs_result_t* result = rd_kafka_event_DescribeConfigs_result(event);
   size_t count = 0;
   const rd_kafka_ConfigResource_t** resources =
       result == nullptr ? nullptr : rd_kafka_DescribeConfigs_result_resources(result, &count);
-  if (CodeOf(rd_kafka_event_error(event)) != RD_KAFKA_RESP_ERR_NO_ERROR || count != 1 ||
-      rd_kafka_ConfigResource_error(resources[0]) != RD_KAFKA_RESP_ERR_NO_ERROR) {
-    return false;
+  if (const int code = CodeOf(rd_kafka_event_error(event)); code != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    return code;
+  }
+  if (count != 1) {
+    return RD_KAFKA_RESP_ERR__BAD_MSG;
+  }
+  if (const int code = CodeOf(rd_kafka_ConfigResource_error(resources[0])); code != RD_KAFKA_RESP_ERR_NO_ERROR) {
+    return code;
   }
   const rd_kafka_ConfigEntry_t** entries = rd_kafka_ConfigResource_configs(resources[0], &count);
   for (size_t i = 0; i < count; ++i) {
@@ -31,7 +36,7 @@ bool ReadSettings(rd_kafka_event_t* event, const std::function<void(std::string_
       each(rd_kafka_ConfigEntry_name(entries[i]), value);
     }
   }
-  return true;
+  return RD_KAFKA_RESP_ERR_NO_ERROR;
 }
 
 }  // namespace outbox::sink::kafka
