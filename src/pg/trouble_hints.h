@@ -44,19 +44,78 @@ inline const char* TablesHint(std::string_view code) {
 inline constexpr const char* kBrokerRefuses = "BROKER_REFUSES";
 
 // Of class topic. Part of a sentence: what happens then follows.
+#define OUTBOX_UNCLEAN_ELECTION                                                                                  \
+  "where the log directory of a broker came back empty, only an unclean election gives its partitions a leader " \
+  "(kafka-leader-election.sh --election-type unclean), and what nobody else had of them is lost"
+inline constexpr const char* kMissingHint = "Create the topic, or give the route another one";
+inline constexpr const char* kForbiddenHint =
+    "Give its user there the right to write to it, as kafka-acls.sh --operation Write or ACL SETUSER does it";
+inline constexpr const char* kInItsPlaceHint =
+    "Move away what stands in its place, as RENAME does it, or give the route another topic";
+inline constexpr const char* kReplicasHint =
+    "Bring back the brokers of the topic's other replicas, which kafka-topics.sh --describe names, or lower its "
+    "min.insync.replicas";
+inline constexpr const char* kNotMadeHint =
+    "The brokers do not get the topic made as they are set up: create it by hand, or correct their num.partitions and "
+    "default.replication.factor";
+
+struct TopicCure {
+  std::string_view code;
+  const char* hint;
+};
+inline constexpr TopicCure kTopicCures[] = {
+    {"UNKNOWN_TOPIC_OR_PART", kMissingHint},
+    {"_UNKNOWN_TOPIC", kMissingHint},
+    {"_UNKNOWN_PARTITION", kMissingHint},
+    {"UNKNOWN_TOPIC_ID", kMissingHint},
+    {"INCONSISTENT_TOPIC_ID", kMissingHint},
+    {"TOPIC_AUTHORIZATION_FAILED", kForbiddenHint},
+    {"NOPERM", kForbiddenHint},
+    {"WRONGTYPE", kInItsPlaceHint},
+    {"STREAM_EXHAUSTED", kInItsPlaceHint},
+    {"STREAM_ID", kInItsPlaceHint},
+    {"STALLED",
+     "See who leads the topic's partitions and which replicas are in sync, as kafka-topics.sh --describe shows it: "
+     "bring that broker back, or as many replicas as min.insync.replicas asks for, or make the address that the broker "
+     "gives for itself (advertised.listeners) one that can be reached from here; outbox.test_server() tries each "
+     "leader; " OUTBOX_UNCLEAN_ELECTION},
+    {"PARTITION_STALLED",
+     "Bring back the broker that led these partitions, as kafka-topics.sh --describe shows it, or have another one of "
+     "their replicas lead them; " OUTBOX_UNCLEAN_ELECTION},
+    {kBrokerRefuses,
+     "Have that broker take the credentials and certificates that the others take, or correct those of the server's "
+     "options and user mapping"},
+    {"NOT_ENOUGH_REPLICAS", kReplicasHint},
+    {"NOT_ENOUGH_REPLICAS_AFTER_APPEND", kReplicasHint},
+    {"REPLICA_NOT_AVAILABLE", kReplicasHint},
+    {"KAFKA_STORAGE_ERROR",
+     "Give the broker that leads the topic's partitions a disk that works, or have another one lead them; that "
+     "broker's log says what failed"},
+    {"INVALID_PARTITIONS", kNotMadeHint},
+    {"INVALID_REPLICATION_FACTOR", kNotMadeHint},
+    {"INVALID_REPLICA_ASSIGNMENT", kNotMadeHint},
+    {"INVALID_CONFIG", kNotMadeHint},
+    {"TOPIC_EXCEPTION",
+     "Kafka takes no such name, which may also be one that differs from an existing topic's in dots and underscores "
+     "only: give the route another topic"},
+    {"POLICY_VIOLATION",
+     "A policy of the brokers stands against it, and their log says which: change that, or the topic, so that it fits"},
+    {"INVALID_TIMESTAMP",
+     "Set the clocks of the database server and of the brokers right, or the topic's message.timestamp.before.max.ms "
+     "and message.timestamp.after.max.ms (before Kafka 3.6 message.timestamp.difference.max.ms) higher"},
+};
+#undef OUTBOX_UNCLEAN_ELECTION
+
+// Errors of many a code become a topic's when they do not end: of those that are not known here no cure is named, since
+// a wrong one costs more than none.
 inline const char* TopicHint(std::string_view code) {
-  if (code == "STALLED") {
-    return "See who leads the topic's partitions and which replicas are in sync, as kafka-topics.sh --describe shows "
-           "it: "
-           "bring that broker back, or as many replicas as min.insync.replicas asks for, or make the address that the "
-           "broker gives for itself (advertised.listeners) one that can be reached from here; outbox.test_server() "
-           "tries each leader";
+  for (const TopicCure& cure : kTopicCures) {
+    if (cure.code == code) {
+      return cure.hint;
+    }
   }
-  if (code == kBrokerRefuses) {
-    return "Have that broker take the credentials and certificates that the others take, or correct those of the "
-           "server's options and user mapping";
-  }
-  return "Create the topic, give its rights back, or move away what stands in its place, whichever the error asks for";
+  return "Mend at the destination what the error speaks of; its own log may say more, and so may outbox.test_server() "
+         "with the topic's name";
 }
 
 }  // namespace outbox::pg

@@ -7,6 +7,7 @@ use strict;
 use warnings;
 
 use Outbox::Test;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 Outbox::Kafka::skip_without();
@@ -39,6 +40,10 @@ ok($parked > 100 && $parked < 600, "about a third is parked: $parked");
 is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.side_lane'), '0', 'the topic is with its lane');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM outbox_internal.parked WHERE attempts > 0}), '0', 'and no event is charged');
 ok(wait_for_value($node, q{SELECT DISTINCT error_code FROM outbox.lag WHERE topic = 't' OR error_code IS NOT NULL}, 'PARTITION_STALLED', 60), 'the topic is told as in trouble');
+my $hint = qr/[Bb]ring.* back.*kafka-leader-election\.sh --election-type unclean/s;
+like($node->safe_psql('postgres', q{SELECT string_agg(hint, ' ') FROM outbox.doctor() WHERE detail ~ 'PARTITION_STALLED'}), $hint, 'doctor() says how it gets a leader again');
+like(slurp_file($node->logfile), qr/WARNING:  outbox: topic "t" of route "kafka" is in trouble: [^\n]*have no leader[^\n]*\n.*PARTITION_STALLED.*\n.*HINT:  $hint/, 'and so does the log');
+like($node->safe_psql('postgres', q{SELECT hint FROM outbox.test_server('kafka', 't') WHERE error_code = 'LEADER_NOT_AVAILABLE'}), $hint, 'and so does test_server()');
 $dead->restart;
 ok(wait_idle($node, 180), 'the node is back, and all is delivered');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.parked'), '0', 'nothing is parked any more');
