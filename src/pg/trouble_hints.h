@@ -47,7 +47,10 @@ inline constexpr const char* kBrokerRefuses = "BROKER_REFUSES";
 #define OUTBOX_UNCLEAN_ELECTION                                                                                  \
   "where the log directory of a broker came back empty, only an unclean election gives its partitions a leader " \
   "(kafka-leader-election.sh --election-type unclean), and what nobody else had of them is lost"
-inline constexpr const char* kMissingHint = "Create the topic, or give the route another one";
+inline constexpr const char* kMissingHint =
+    "Create the topic, or give the route another one where Kafka makes none of that name: beside one that differs in "
+    "dots "
+    "and underscores only";
 inline constexpr const char* kForbiddenHint =
     "Give its user there the right to write to it, as kafka-acls.sh --operation Write or ACL SETUSER does it";
 inline constexpr const char* kInItsPlaceHint =

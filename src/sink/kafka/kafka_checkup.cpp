@@ -65,6 +65,7 @@ struct Answer {
   int brokers = 0;
   std::string from;  // which of them answered
   int topic_code = 0;
+  std::string alike;  // a topic beside which one that is missing cannot be made; "": none is known
   int partitions = 0;
   bool leaderless = false;
   std::vector<Leader> leaders;  // that of partition 0 first
@@ -73,6 +74,10 @@ struct Answer {
   int in_sync = 0;              // its replicas in sync
   Limits limits;
 };
+
+bool Missing(int topic_code) {
+  return topic_code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC || topic_code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+}
 
 // Asks in a thread, because the library's call waits, and what is wrong is often known long before its time is over.
 // Shared by both; the thread may outlive the checkup.
@@ -105,6 +110,10 @@ class Question {
       rd_kafka_metadata_destroy(metadata);
     }
     Publish([&](Answer* told) { *told = answer; });
+    if (answer.came && Missing(answer.topic_code)) {
+      const std::string alike = Alike(handle, topic, Left(by));
+      Publish([&](Answer* told) { told->alike = alike; });
+    }
     std::vector<std::thread> threads;
     for (size_t i = 0; i < answer.leaders.size(); ++i) {
       const auto ask = [this, handle, &topic, i, partition = answer.leaders[i].partition, by] {
@@ -137,6 +146,28 @@ class Question {
     const std::lock_guard lock(mutex_);
     change(&answer_);
     done_.notify_one();
+  }
+
+  // The topic, of those that this user may see, whose name differs from this one in dots and underscores only.
+  static std::string Alike(rd_kafka_t* handle, const std::string& topic, int timeout_ms) {
+    const auto flat = [](std::string name) {
+      std::replace(name.begin(), name.end(), '.', '_');
+      return name;
+    };
+    std::string alike;
+    const rd_kafka_metadata_t* all = nullptr;
+    if (flat(topic).find('_') == std::string::npos ||
+        rd_kafka_metadata(handle, 1, nullptr, &all, timeout_ms) != RD_KAFKA_RESP_ERR_NO_ERROR) {
+      return alike;
+    }
+    for (int i = 0; i < all->topic_cnt; ++i) {
+      const std::string name = all->topics[i].topic;
+      if (name != topic && flat(name) == flat(topic) && !Missing(CodeOf(all->topics[i].err))) {
+        alike = name;
+      }
+    }
+    rd_kafka_metadata_destroy(all);
+    return alike;
   }
 
   static Limits LimitsOf(rd_kafka_t* handle, const std::string& topic, int64_t by) {
@@ -375,6 +406,15 @@ class KafkaCheckup {
         break;
       case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
       case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART:
+        if (!answer.alike.empty()) {
+          Fail("topic",
+               MakeError(
+                   answer.topic_code, ErrorClass::kTopic,
+                   "topic \"" + name + "\" does not exist, and cannot be made beside topic \"" + answer.alike + "\""),
+               "Kafka makes no two topics whose names differ in dots and underscores only: give the route another "
+               "topic.");
+          return false;
+        }
         Fail("topic", MakeError(answer.topic_code, ErrorClass::kTopic, "topic \"" + name + "\" does not exist"),
              "Create it; its events wait until then. Brokers with auto.create.topics.enable make it with its first "
              "event.");
