@@ -6,7 +6,9 @@
 
 CREATE OR REPLACE VIEW outbox_internal.due_keyed AS
   SELECT p.route_id, p.lane, p.due_at, p.created_at, p.state, p.sender, p.topic, p.failed_at, p.error_class, p.error_code,
-         p.error_message
+         p.error_message, p.order_key,
+         CASE WHEN p.state OPERATOR(pg_catalog.=) 'retrying' AND p.failed_at IS NULL
+              THEN coalesce(p.due_since, p.created_at) END AS turn_since
   FROM outbox_internal.parked p
   WHERE p.due_at IS NOT NULL AND p.order_key IS NOT NULL;
 REVOKE ALL ON outbox_internal.due_keyed FROM PUBLIC;
@@ -22,6 +24,8 @@ COMMENT ON COLUMN outbox_internal.due_keyed.failed_at IS 'when it failed last';
 COMMENT ON COLUMN outbox_internal.due_keyed.error_class IS 'of its last failure';
 COMMENT ON COLUMN outbox_internal.due_keyed.error_code IS 'the destinations own code';
 COMMENT ON COLUMN outbox_internal.due_keyed.error_message IS 'for people';
+COMMENT ON COLUMN outbox_internal.due_keyed.order_key IS 'as in outbox_internal.parked';
+COMMENT ON COLUMN outbox_internal.due_keyed.turn_since IS 'of one that was never refused, and whose turn in its key has come: since when it would have gone, had nothing held it up; NULL: of all others';
 
 CREATE OR REPLACE VIEW outbox_internal.due_shared AS
   SELECT p.route_id, p.lane, p.due_at, p.created_at, p.state, p.sender, p.topic, p.failed_at, p.error_class, p.error_code,

@@ -45,6 +45,7 @@ struct LaneView {
   int64_t waiting = 0;           // found in the log and not resolved: in flight, or in a window that is read
   SnapshotView found_to;         // what finished later was not looked through yet
   int64_t behind_since = 0;      // since when it has not been caught up, or what waited then has waited; 0: it is well
+  bool sends_parked = false;     // parked events of it are due and go: nothing is in the way of the lane
   bool caught_up = false;        // had read to the end of the log when it last looked, and looks when it is woken
   int64_t oldest = 0;            // created_at of the first of what waits; 0: nothing does
   int64_t next_try_unix = 0;     // while backing off

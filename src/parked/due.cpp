@@ -297,7 +297,8 @@ void CutTaken(const relay::ClaimLimits& limits, DueWork* work) {
 
 void BlockRows(const ParkedOwner& owner, const DueWork& work) {
   static Statement block = {
-      "UPDATE outbox_internal.parked p SET state = 'blocked', due_at = NULL, sender = NULL FROM"
+      "UPDATE outbox_internal.parked p SET state = 'blocked', due_at = NULL, sender = NULL,"
+      " due_since = CASE p.state WHEN 'scheduled' THEN p.due_at ELSE p.due_since END FROM"
       " ROWS FROM (unnest($2), unnest($3), unnest($4)) k(created_at, id, replay)"
       " WHERE p.route_id = $1 AND p.created_at = k.created_at"
       " AND p.id = k.id AND p.replay = k.replay",

@@ -116,6 +116,7 @@ void RelayPublisher::ShowLane(const relay::LaneStatus& status, int64_t now, Show
   lane.barrier = status.barrier_done;
   lane.written_at = now;
   FollowBacklog(status, clock_->WallMicros(), &lane);
+  FollowParked(status, clock_->WallMicros(), &lane);
   if (lane.slot != nullptr) {
     LaneView view = status;
     view.behind_since = lane.behind_since;
@@ -145,6 +146,22 @@ void RelayPublisher::FollowBacklog(const relay::LaneStatus& status, int64_t wall
   }
   if (drain != nullptr && lane->backlog && wall - lane->behind_since >= Drain::kLasts) {
     drain->Note(wall, lane->behind_since, lane->delivered_then);
+  }
+}
+
+// A parked backlog that was let go is a drain like one of the log, which such a lane has read and is well with.
+void RelayPublisher::FollowParked(const relay::LaneStatus& status, int64_t wall, ShownLane* lane) const {
+  if (!status.sends_parked || status.figures == nullptr) {
+    lane->sending_since = 0;
+    return;
+  }
+  Drain* drain = &status.figures->drain;
+  if (lane->sending_since == 0) {
+    lane->sending_since = wall;
+    lane->delivered_before = ValueOf(drain->delivered);
+  }
+  if (wall - lane->sending_since >= Drain::kLasts) {
+    drain->Note(wall, lane->sending_since, lane->delivered_before);
   }
 }
 

@@ -55,7 +55,10 @@ class RelayPublisher {
     uint64_t behind_to = 0;       // so many events read
     bool backlog = false;         // something waited since: it began then
     uint64_t delivered_then = 0;  // by the route, when that was seen
-    bool seen = false;            // in this turn
+    // The same of its parked events, which have been going since.
+    int64_t sending_since = 0;
+    uint64_t delivered_before = 0;
+    bool seen = false;  // in this turn
   };
   struct ShownDestination {
     pg::DestinationSlot* slot = nullptr;
@@ -72,6 +75,7 @@ class RelayPublisher {
   void ShowLane(const relay::LaneStatus& status, int64_t now, ShownLane* lane);
   void ShowNewLanes(int64_t now);
   void FollowBacklog(const relay::LaneStatus& status, int64_t wall, ShownLane* lane) const;
+  void FollowParked(const relay::LaneStatus& status, int64_t wall, ShownLane* lane) const;
   void FreeLanesThatLeft();
   void ShowDestinations(const RelayState& state, int64_t now);
   void TakePlaces(uint32_t server, const std::string& name, int64_t now, ShownDestination* shown) const;

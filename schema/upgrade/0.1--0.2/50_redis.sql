@@ -46,6 +46,8 @@ COMMENT ON COLUMN outbox_internal.server_run.noted_to IS 'when the newest was no
 -- What was delivered from outbox_internal.parked is told to be lost one by one, and found in the log by its transaction.
 ALTER TABLE outbox_internal.parked ADD COLUMN xid xid8;
 COMMENT ON COLUMN outbox_internal.parked.xid IS 'as in outbox_internal.log; NULL: it came here under an older version, or with a dump';
+ALTER TABLE outbox_internal.parked ADD COLUMN due_since timestamptz;
+COMMENT ON COLUMN outbox_internal.parked.due_since IS 'of one that was blocked when it fell due: its time then; NULL: it may go since it was emitted, for all that is its own';
 ALTER TABLE outbox_internal.outcome ADD COLUMN lane integer, ADD COLUMN order_key bigint, ADD COLUMN xid xid8, ADD COLUMN run text,
   ADD COLUMN acknowledged bigint[];
 COMMENT ON TABLE outbox_internal.outcome IS 'history of what became of parked events; one table a day, dropped with the log; rows are inserted, and outbox.forget() settles its own once, no more';

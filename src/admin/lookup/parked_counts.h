@@ -36,13 +36,19 @@ inline constexpr int64 kParkedCountLimit = 10000;
 std::map<std::pair<int64, int>, ParkedCount> CountParked(Access access);
 
 // Parked events whose time has come, of one lane and topic: they are about to go, or wait for topic or destination.
+//
+// Among them are those whose turn it is (outbox_internal.due_keyed.turn_since): they were never refused, and waited
+// behind others of their key or for a pause of it. A few hundred of a key are let go at a time, and each of these has
+// just fallen due; what it has waited since is told by when it would have gone, had nothing held it up.
 struct Overdue {
   int64 route_id = 0;
   int lane = 0;
   std::string topic;  // in the database's encoding
   int64 count = 0;
-  int64 scheduled = 0;  // of them, whose deliver_at it is that has come; the others are tried again
-  int64 since = 0;      // when the first of them was due, Unix microseconds
+  int64 scheduled = 0;  // of them, whose deliver_at it is that has come
+  int64 since = 0;      // since when the first of them waits, Unix microseconds
+  int64 due = 0;        // when the first of them fell due
+  int64 turns = 0;      // of the count: whose turn it is
   bool capped = false;  // no more than kParkedCountLimit of the lane were looked at, those due first
   // What the topic was refused with when one of them was tried last; NULL: none was, or not for the topic's sake.
   Cell error_class;
@@ -56,11 +62,23 @@ std::vector<Overdue> LoadOverdue(Access access);
 // The same by route, for whoever asks often: of a thousand lanes that have any at most, and a thousand of each.
 struct OverdueOfRoute {
   int64 count = 0;
-  int64 since = 0;      // Unix microseconds
-  bool capped = false;  // there may be more
+  int64 since = 0;       // Unix microseconds
+  bool capped = false;   // there may be more
+  int64 turns = 0;       // of the count: whose turn it is
+  int64 turn_since = 0;  // since when the first of these waits
+  int64 others_due = 0;  // when the first of all others fell due
 };
 // Throws PgError.
 std::map<int64, OverdueOfRoute> OverdueByRoute();
+
+// How many blocked events follow those whose turn it is, by route: nothing else holds them up. Of the same lanes and
+// events, and no more than kParkedCountLimit of a route.
+struct Following {
+  int64 count = 0;
+  bool capped = false;
+};
+// Throws PgError.
+std::map<int64, Following> FollowingByRoute();
 
 // How long an event may be on its way before it counts as late: a claim, a try, a commit.
 inline constexpr int64 kOverdueGrace = 10 * USECS_PER_SEC;

@@ -15,7 +15,7 @@ namespace outbox::admin {
 namespace {
 
 // Parked events that are due and have not gone, by route and topic. True when there are any.
-bool CheckOverdue(Findings* findings) {
+bool CheckOverdue(const std::vector<Overdue>& overdue, Findings* findings) {
   const std::vector<LaneRecord> lanes = LoadLanes(std::nullopt);
   const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
   const std::vector<Pause> pauses = LoadPauses();
@@ -26,7 +26,7 @@ bool CheckOverdue(Findings* findings) {
     bool topic = false;  // that is the topic's
   };
   std::map<std::pair<std::string, std::string>, Wait> waits;  // by route and topic
-  for (const Overdue& one : LoadOverdue(Access::kRead)) {
+  for (const Overdue& one : overdue) {
     const auto lane = std::find_if(lanes.begin(), lanes.end(), [&](const LaneRecord& record) {
       return record.route_id == one.route_id && record.lane == one.lane;
     });
@@ -34,7 +34,7 @@ bool CheckOverdue(Findings* findings) {
       continue;
     }
     Wait& wait = waits[{lane->route, one.topic}];
-    wait.all.since = wait.all.count == 0 ? one.since : std::min(wait.all.since, one.since);
+    wait.all.due = wait.all.count == 0 ? one.due : std::min(wait.all.due, one.due);
     wait.all.count += one.count;
     wait.all.capped = wait.all.capped || one.capped;
     const int side = lane->SideOfTopic(one.topic);
@@ -57,15 +57,15 @@ bool CheckOverdue(Findings* findings) {
   bool any = false;
   const int64 until = pg::BelievedWall() - kOverdueGrace;
   for (const auto& [name, wait] : waits) {
-    if (wait.all.since > until) {
+    if (wait.all.due > until) {
       continue;
     }
     any = true;
     findings->Warn("overdue",
                    std::string(wait.all.capped ? "At least " : "") +
                        Are(std::to_string(wait.all.count), "parked event", "is", "are") + " due, since " +
-                       UnixMicrosText(wait.all.since) + ", and not delivered: topic \"" + name.second +
-                       "\" of route \"" + name.first + "\"" + (wait.why.empty() ? "." : ": " + wait.why),
+                       UnixMicrosText(wait.all.due) + ", and not delivered: topic \"" + name.second + "\" of route \"" +
+                       name.first + "\"" + (wait.why.empty() ? "." : ": " + wait.why),
                    wait.topic ? pg::TopicHint(wait.code) +
                                     std::string(": they follow by themselves, unless somebody has paused them.")
                               : "They follow by themselves once topic and destination take events, and nobody pauses "
@@ -77,12 +77,19 @@ bool CheckOverdue(Findings* findings) {
 }  // namespace
 
 void CheckParked(Findings* findings) {
-  const bool overdue = CheckOverdue(findings);
+  const std::vector<Overdue> due = LoadOverdue(Access::kRead);
+  const bool overdue = CheckOverdue(due, findings);
+  int64 turns = 0;
+  for (const Overdue& one : due) {
+    turns += one.turns;
+  }
   ParkedCount all;
   for (const auto& [lane, parked] : CountParked(Access::kRead)) {
     all.Add(parked);
   }
-  Row count = {std::to_string(all.dead), std::to_string(all.retrying), std::to_string(all.blocked),
+  // In the table these are retrying, too.
+  const int64 retried = std::max<int64>(all.retrying - turns, 0);
+  Row count = {std::to_string(all.dead), std::to_string(retried), std::to_string(all.blocked),
                std::to_string(all.scheduled)};
   if (all.capped) {
     findings->Warn(
@@ -94,13 +101,16 @@ void CheckParked(Findings* findings) {
     findings->Warn("dead letters", Are(*count[0], "event", "was", "were") + " refused and will not be tried again.",
                    "outbox.dead_letter_summary says why; outbox.redrive(), retry() and discard() act on them.");
   }
-  if (count[1] != "0" || count[2] != "0") {
+  if (all.retrying > 0 || count[2] != "0") {
     findings->Warn("parked",
-                   Are(*count[1], "event", "is", "are") + " being retried, " + *count[2] + " " +
-                       (count[2] == "1" ? "waits" : "wait") + " behind another one or a pause.",
+                   Are(*count[1], "event", "is", "are") + " being retried, " +
+                       (turns == 0   ? ""
+                        : turns == 1 ? "1 is due that never was refused, "
+                                     : std::to_string(turns) + " are due that never were refused, ") +
+                       *count[2] + " " + (count[2] == "1" ? "waits" : "wait") + " behind another one or a pause.",
                    "outbox.blocked_key shows who waits for whom; outbox.status(id) says when it is tried next.");
   }
-  if (count[0] == "0" && count[1] == "0" && count[2] == "0" && !overdue) {
+  if (count[0] == "0" && all.retrying == 0 && count[2] == "0" && !overdue) {
     findings->Ok("parked", count[3] == "0" ? "No event is parked."
                                            : Are(*count[3], "event", "is", "are") + " scheduled, no other is parked.");
   }

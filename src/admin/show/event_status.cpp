@@ -59,7 +59,7 @@ struct Trace {
   std::string server;
   std::string aggregate_type;
   Cell aggregate_id;
-  int64 due = 0;  // of a scheduled one; 0: it is none
+  int64 due = 0;  // of a scheduled one, and of one that was never refused and whose turn has come; 0: it is neither
   Cell xmax;      // of a parked one: who has locked its row
 };
 
@@ -72,13 +72,15 @@ std::vector<Trace> LoadTraces(const std::string& id) {
               "p.topic, p.attempts, p.error_class, p.error_code, p.error_message, "
               "(extract(epoch FROM coalesce(p.failed_at, p.parked_at)) * 1000000)::bigint, "
               "(extract(epoch FROM p.due_at) * 1000000)::bigint, NULL, NULL, p.replay, r.server, p.aggregate_type, "
-              "p.aggregate_id, p.xmax::text FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
+              "p.aggregate_id, p.xmax::text, p.failed_at FROM outbox_internal.parked p JOIN outbox.route r ON r.id = "
+              "p.route_id "
               "WHERE p.id = $1::uuid "
               "UNION ALL "
               "SELECT o.route_id, (extract(epoch FROM o.created_at) * 1000000)::bigint, 'f', r.name, NULL, o.outcome, "
               "o.topic, o.attempts, o.error_class, o.error_code, o.error_message, NULL, NULL, (extract(epoch FROM "
               "o.at) * 1000000)::bigint, o.place, "
-              "o.replay, r.server, '', NULL, NULL FROM outbox_internal.latest_outcome o JOIN outbox.route r ON r.id = "
+              "o.replay, r.server, '', NULL, NULL, NULL FROM outbox_internal.latest_outcome o JOIN outbox.route r ON "
+              "r.id = "
               "o.route_id "
               "WHERE o.id = $1::uuid ORDER BY 16, 3 DESC, 14 DESC",
               {Cell(id)})) {
@@ -97,7 +99,7 @@ std::vector<Trace> LoadTraces(const std::string& id) {
     trace.row[kErrorMessage] = found[10];
     trace.row[kErrorSince] = found[8] && found[11] ? UnixMicrosCell(Number(found[11])) : Cell();
     trace.row[kNextTry] = UnixMicrosCell(Number(found[12]));
-    trace.due = found[5] == "scheduled" ? Number(found[12]) : 0;
+    trace.due = found[5] == "scheduled" || (found[5] == "retrying" && !found[20]) ? Number(found[12]) : 0;
     trace.row[kDeliveredAt] = found[5] == "delivered" ? UnixMicrosCell(Number(found[13])) : Cell();
     trace.row[kPlace] = found[14];
     trace.row[kReplay] = found[15];
@@ -113,7 +115,8 @@ std::vector<Trace> LoadTraces(const std::string& id) {
 // The event of its key that goes first; nothing: none, and it will be let go.
 Cell BehindWhom(const Trace& trace, const std::string& id) {
   static PlannedQuery query = {
-      "SELECT h.id, h.state, (SELECT l.xmax::text FROM outbox_internal.parked l WHERE l.route_id = p.route_id AND "
+      "SELECT h.id, CASE WHEN h.state = 'retrying' AND h.error_class IS NULL THEN 'due' ELSE h.state END, (SELECT "
+      "l.xmax::text FROM outbox_internal.parked l WHERE l.route_id = p.route_id AND "
       "l.created_at = h.created_at AND l.id = h.id AND l.replay = h.replay) FROM outbox_internal.parked p JOIN "
       "outbox.route r ON r.id = p.route_id CROSS JOIN LATERAL "
       "outbox_internal.key_head(p.route_id, p.order_key, r.on_failure = 'block', p.created_at, p.replay, p.id) h "
@@ -295,8 +298,9 @@ Row RowOf(const LaneRecord& lane, const FoundEvent& event, const Passage& passag
 Row TroubleOfTopic(const Trace& trace) {
   static PlannedQuery query = {
       "SELECT d.error_class, d.error_code, d.error_message, (extract(epoch FROM d.failed_at) * 1000000)::bigint FROM "
-      "((SELECT p.* FROM outbox_internal.due_keyed p WHERE p.route_id = $1::bigint AND p.lane = $2::integer "
-      "ORDER BY p.due_at, p.created_at LIMIT 1000) UNION ALL (SELECT p.* FROM outbox_internal.due_shared p "
+      "((SELECT p.topic, p.failed_at, p.error_class, p.error_code, p.error_message FROM outbox_internal.due_keyed p "
+      "WHERE p.route_id = $1::bigint AND p.lane = $2::integer ORDER BY p.due_at, p.created_at LIMIT 1000) UNION ALL "
+      "(SELECT p.topic, p.failed_at, p.error_class, p.error_code, p.error_message FROM outbox_internal.due_shared p "
       "WHERE p.route_id = $1::bigint ORDER BY p.due_at, p.created_at LIMIT 1000)) d "
       "WHERE d.topic = $3 AND d.error_class = 'topic' ORDER BY d.failed_at DESC LIMIT 1",
       outbox::admin::Plan::kByKey};
@@ -305,7 +309,8 @@ Row TroubleOfTopic(const Trace& trace) {
   return rows.empty() ? Row() : rows[0];
 }
 
-// A scheduled event whose time has come: it is about to go, or waits for its topic or its destination.
+// A scheduled event whose time has come, or one whose turn has: it is about to go, or waits for its topic or its
+// destination.
 void AddDue(Trace* trace, const std::vector<LaneRecord>& lanes, const std::vector<OwnedLaneView>& views,
             const std::vector<Pause>& pauses) {
   Row& row = trace->row;

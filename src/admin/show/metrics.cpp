@@ -84,8 +84,10 @@ OUTBOX_FAMILY(kPending, "outbox_pending_events", kGauge, "",
 OUTBOX_FAMILY(
     kEstimated, "outbox_pending_estimated", kGauge, "",
     "1: not all of the log behind the route was looked at, and outbox_pending_events is estimated from samples");
-OUTBOX_FAMILY(kAge, "outbox_oldest_pending_age_seconds", kGauge, "seconds",
-              "age of the oldest of them that is known of; 0: nothing waits");
+OUTBOX_FAMILY(
+    kAge, "outbox_oldest_pending_age_seconds", kGauge, "seconds",
+    "age of the oldest of them that is known of, or of a parked event that was never refused and whose turn has "
+    "come, if that is older; 0: nothing waits");
 OUTBOX_FAMILY(kLanes, "outbox_lanes", kGauge, "", "lanes, by whether a relay worker has them");
 OUTBOX_FAMILY(kParked, "outbox_parked_events", kGauge, "",
               "events in outbox_internal.parked, by state and class of the last error; 1000 of a state stand for as "
@@ -94,8 +96,10 @@ OUTBOX_FAMILY(
     kOverdue, "outbox_parked_overdue_events", kGauge, "",
     "of these, events that are due (deliver_at, or the next try) and have not gone; 1000 of a lane stand for as "
     "many or more");
-OUTBOX_FAMILY(kOverdueAge, "outbox_parked_overdue_age_seconds", kGauge, "seconds",
-              "how long the first of them has been due; 0: none is");
+OUTBOX_FAMILY(
+    kOverdueAge, "outbox_parked_overdue_age_seconds", kGauge, "seconds",
+    "how long the first of them has waited: since it was due, or, if it was never refused and has waited for its "
+    "turn, since it was emitted; 0: none is");
 OUTBOX_FAMILY(kTopicTrouble, "outbox_topic_trouble", kGauge, "",
               "1 for each topic that has left its lane: 50 of them at most");
 OUTBOX_FAMILY(kTopicsAway, "outbox_topics_away", kGauge, "", "topics that have left their lane: in trouble, or paused");
@@ -299,7 +303,8 @@ void AddFigures(const Sources& from) {
 
 // --- what waits --------------------------------------------------------------------------------------------------
 
-void AddBacklog(const Sources& from, const LogEstimate* log) {
+// `parked`: since when events whose turn has come wait, by route.
+void AddBacklog(const Sources& from, const LogEstimate* log, const std::map<int64, int64>& parked) {
   SurveyTables readable;
   readable.lanes = from.MayRead({"route", "lane", "side_lane", "side_topic", "pause"});
   readable.positions = Guard([] {
@@ -321,28 +326,36 @@ void AddBacklog(const Sources& from, const LogEstimate* log) {
     from.samples->Add(kInflight, route.labels, static_cast<double>(of.inflight));
     from.samples->Add(kPending, route.labels, static_cast<double>(of.count));
     from.samples->Add(kEstimated, route.labels, of.more ? 1 : 0);
-    from.samples->Add(kAge, route.labels, of.oldest == 0 ? 0 : Seconds(std::max<int64>(now - of.oldest, 0)));
+    const auto turn = parked.find(route.id);
+    const int64 oldest = std::min(of.oldest == 0 ? now : of.oldest, turn == parked.end() ? now : turn->second);
+    from.samples->Add(kAge, route.labels, Seconds(now - oldest));
     from.samples->Add(kLanes, route.labels, "state", "owned", of.owned);
     from.samples->Add(kLanes, route.labels, "state", "unowned", of.unowned);
   }
 }
 
-// Parked events that are due and have not gone.
-void AddOverdue(const Sources& from, bool any) {
+// Parked events that are due and have not gone. Returns since when the first whose turn it is waits, by route.
+std::map<int64, int64> AddOverdue(const Sources& from, bool any) {
   std::map<int64, OverdueOfRoute> overdue;
   if (any) {
     overdue = OverdueByRoute();
   }
   const int64 now = outbox::pg::BelievedWall();
+  std::map<int64, int64> turns;
   for (const Route& route : from.routes) {
     const OverdueOfRoute of = overdue[route.id];
+    if (of.turns > 0) {
+      turns[route.id] = of.turn_since;
+    }
     from.samples->Add(kOverdue, route.labels, static_cast<double>(of.count));
     from.samples->Add(kOverdueAge, route.labels, of.count == 0 ? 0 : Seconds(std::max<int64>(now - of.since, 0)));
   }
+  return turns;
 }
 
-// One step through the index for each route and state that there is, and a bounded count of each.
-void AddParked(const Sources& from) {
+// One step through the index for each route and state that there is, and a bounded count of each. Returns what
+// AddOverdue() does.
+std::map<int64, int64> AddParked(const Sources& from) {
   static PlannedQuery counts = {
       "WITH RECURSIVE there AS ("
       "(SELECT p.state, p.route_id FROM outbox_internal.parked p ORDER BY p.state, p.route_id LIMIT 1) "
@@ -355,7 +368,7 @@ void AddParked(const Sources& from) {
       outbox::admin::Plan::kByKey, "parked"};
   static_assert(kParkedLimit == 1000);
   if (!from.MayRead({"parked"})) {
-    return;
+    return {};
   }
   from.samples->Add(
       kStorage, from.samples->none(), "part", "parked", Guard([] {
@@ -383,8 +396,8 @@ void AddParked(const Sources& from) {
       from.samples->Add(kParked, route.labels, "state", kDeadState, 0);
     }
   }
-  // It goes through the routes, too, which somebody may have locked.
-  AddOverdue(from, tried && from.MayRead({"route"}));
+  // It goes through the routes and lanes, too, which somebody may have locked.
+  return AddOverdue(from, tried && from.MayRead({"route", "lane"}));
 }
 
 void AddTopics(const Sources& from) {
@@ -582,12 +595,12 @@ void Collect(Samples* samples) {
   AddLog(from, log);
   AddDays(from, log);
   AddFigures(from);
+  const std::map<int64, int64> turns = AddParked(from);
   if (seen) {
-    AddBacklog(from, log);
+    AddBacklog(from, log, turns);
   } else {
     samples->Add(kLeftOut, samples->none(), "part", "(shared memory)", 1);
   }
-  AddParked(from);
   AddTopics(from);
   AddDestinations(from);
   if (metrics::Figures() != nullptr && seen) {

@@ -71,7 +71,7 @@ std::vector<Due> DueOf(const LaneRecord& lane, const std::vector<Overdue>& overd
   return due;
 }
 
-// What waits since: from the log when it was emitted, parked when it was due.
+// What waits since: from the log when it was emitted, parked when it was due, or might have gone (Overdue).
 Cell DelayCell(const Waiting& waiting, const Due& due) {
   const int64 since = waiting.oldest != 0 ? waiting.oldest : waiting.unseen;
   if (since == 0 && due.since == 0) {

@@ -221,6 +221,12 @@ std::string EventsText(int64 count) {
   return std::to_string(count) + (count == 1 ? " event" : " events");
 }
 
+bool SendsParked(const std::vector<OwnedLaneView>& views, int64 route_id) {
+  return std::any_of(views.begin(), views.end(), [route_id](const OwnedLaneView& view) {
+    return view.owned && view.id.route_id == route_id && view.sends_parked;
+  });
+}
+
 // What is in the way of the events of a route that nobody sends just now.
 std::string InTheWay(const Pause* pause, const RouteWaiting& behind) {
   return pause != nullptr         ? "paused: " + pause->reason
@@ -250,17 +256,22 @@ Cell DrainHint(const Pause* pause, const RouteWaiting& behind, const Operation& 
 void AddDrains(std::vector<Operation>* operations) {
   const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
   const int64 now = outbox::pg::UnixNow();
-  if (std::none_of(views.begin(), views.end(),
-                   [now](const OwnedLaneView& view) { return view.owned && IsBehind(view.behind_since, now); })) {
+  const std::map<int64, OverdueOfRoute> overdue = OverdueByRoute();
+  const bool turns = std::any_of(overdue.begin(), overdue.end(), [](const auto& one) { return one.second.turns > 0; });
+  if (!turns && std::none_of(views.begin(), views.end(), [now](const OwnedLaneView& view) {
+        return view.owned && IsBehind(view.behind_since, now);
+      })) {
     return;
   }
+  const std::map<int64, Following> following = turns ? FollowingByRoute() : std::map<int64, Following>();
   const LogEstimate* log = EstimateReadableLog();
   const std::map<int64, RouteWaiting> waiting = WaitingByRoute(views, ReadStanding(MyDatabaseId), *log);
-  const std::map<int64, OverdueOfRoute> overdue = OverdueByRoute();
   const std::vector<Pause> pauses = LoadPauses();
   for (const Row& route : RunSql(Access::kRead, "SELECT r.id, r.name, r.server FROM outbox.route r ORDER BY 2")) {
     const auto found = waiting.find(Number(route[0]));
-    if (found == waiting.end() || found->second.behind_since == 0) {
+    const auto parked = overdue.find(Number(route[0]));
+    const OverdueOfRoute due = parked == overdue.end() ? OverdueOfRoute() : parked->second;
+    if (found == waiting.end() || (found->second.behind_since == 0 && due.turns == 0)) {
       continue;
     }
     const RouteWaiting& behind = found->second;
@@ -268,25 +279,29 @@ void AddDrains(std::vector<Operation>* operations) {
     of.command = "drain";
     of.route = route[1];
     // Lanes that stand do not know since when something has been behind them.
-    of.since = std::max(behind.behind_since, std::min(behind.oldest, now));
+    of.since = behind.behind_since == 0 ? now : std::max(behind.behind_since, std::min(behind.oldest, now));
+    of.since = due.turns == 0 ? of.since : std::min(of.since, due.turn_since);
     const outbox::Drain* drain = FindDrain(Number(route[0]));
-    if (drain != nullptr && now - drain->seen <= outbox::Drain::kGap) {
+    const bool noted = drain != nullptr && now - drain->seen <= outbox::Drain::kGap;
+    if (noted) {
       of.since = std::min<int64>(of.since, drain->since);
       of.done = static_cast<int64>(drain->done());
       of.rate = of.done > 0 ? RateOf(of.done, drain->moves) : -1;
     }
-    if ((behind.count == 0 && !behind.uncounted) || !IsBehind(of.since, now)) {
+    if ((behind.count == 0 && !behind.uncounted && due.turns == 0) || !IsBehind(of.since, now)) {
       continue;  // it wants nothing of what is behind it
     }
-    const auto parked = overdue.find(Number(route[0]));
-    const OverdueOfRoute due = parked == overdue.end() ? OverdueOfRoute() : parked->second;
-    of.total = of.done + behind.count + due.count;
+    const auto follow = following.find(Number(route[0]));
+    const Following next = follow == following.end() ? Following() : follow->second;
+    of.total = of.done + behind.count + due.count + next.count;
     of.counted = !behind.uncounted;
-    of.estimated = behind.more || due.capped;
-    // Of a route that counts with others it is not known what it has done.
-    const bool sends = behind.moves && (drain == nullptr || of.done > 0);
+    of.estimated = behind.more || due.capped || next.capped;
+    // Of a route that counts with others it is not known what it has done; of what is parked, in its first seconds.
+    const bool sends = (behind.moves && (drain == nullptr || of.done > 0)) ||
+                       (due.turns > 0 && SendsParked(views, Number(route[0])) && (!noted || of.done > 0));
     of.phase = sends ? "sending" : "waits";
-    const int64 late = due.count > 0 && now - due.since > kOverdueGrace ? due.count : 0;
+    const int64 others = due.count - due.turns;
+    const int64 late = others > 0 && now - due.others_due > kOverdueGrace ? others : 0;
     of.stands = sends ? behind.standing + late : of.total - of.done;
     of.rate = sends ? of.rate : -1;
     const Pause* pause = FindRoutePause(pauses, Number(route[0]), route[2].value());

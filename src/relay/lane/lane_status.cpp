@@ -139,6 +139,7 @@ void Lane::Fill(const TurnContext& turn, int64_t wall, LaneStatus* status) const
   }
   status->next_try_unix = try_at > turn.now ? wall + (try_at - turn.now) : 0;
   status->trouble.Set(status->error);
+  status->sends_parked = parent() == nullptr && pump() != nullptr && pump()->waits(wall) && status->goes_on();
   status->retrying_count = pump() != nullptr ? pump()->outstanding() : 0;
   status->barrier_done = sides() == nullptr ? barrier_done() : sides()->BarrierDone(barrier_done());
   status->topics = static_cast<int32_t>(lane_.filter->topics());
