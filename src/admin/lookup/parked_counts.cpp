@@ -30,27 +30,27 @@ std::map<std::pair<int64, int>, ParkedCount> CountParked(Access access) {
 
 std::vector<Overdue> LoadOverdue(Access access) {
   std::vector<Overdue> overdue;
-  for (const Row& row :
-       RunSql(access,
-              "WITH due AS (SELECT r.id AS route_id, d.* FROM outbox.route r JOIN outbox_internal.lane l ON l.route_id "
-              "= r.id "
-              "CROSS JOIN LATERAL (SELECT p.lane, p.topic, p.state, p.due_at, p.failed_at, p.error_class, p.error_code, "
-              "p.error_message, CASE WHEN p.turn_since IS NOT NULL THEN greatest(p.turn_since, l.since, r.created_at) "
-              "END AS turn_since FROM outbox_internal.due_keyed p WHERE p.route_id = r.id AND p.lane = l.lane "
-              "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT $2::bigint) d "
-              "UNION ALL SELECT r.id, d.* FROM outbox.route r "
-              "CROSS JOIN LATERAL (SELECT p.lane, p.topic, p.state, p.due_at, p.failed_at, p.error_class, p.error_code, "
-              "p.error_message, NULL::timestamptz FROM outbox_internal.due_shared p WHERE p.route_id = r.id "
-              "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT $2::bigint) d"
-              ") SELECT d.route_id, d.lane, d.topic, count(*), "
-              "(extract(epoch FROM min(coalesce(d.turn_since, d.due_at))) * 1000000)::bigint, "
-              "sum(count(*)) OVER (PARTITION BY d.route_id, d.lane) >= $2::bigint, "
-              "(array_agg(d.error_code ORDER BY d.failed_at DESC) FILTER (WHERE d.error_class = 'topic'))[1], "
-              "(array_agg(d.error_message ORDER BY d.failed_at DESC) FILTER (WHERE d.error_class = 'topic'))[1], "
-              "(extract(epoch FROM min(d.due_at)) * 1000000)::bigint, count(d.turn_since), "
-              "count(*) FILTER (WHERE d.state = 'scheduled') "
-              "FROM due d GROUP BY d.route_id, d.lane, d.topic ORDER BY 1, 2, 3",
-              {UnixMicrosCell(pg::BelievedWall()), Cell(std::to_string(kParkedCountLimit))}, Plan::kByKey)) {
+  for (const Row& row : RunSql(
+           access,
+           "WITH due AS (SELECT r.id AS route_id, d.* FROM outbox.route r JOIN outbox_internal.lane l ON l.route_id "
+           "= r.id "
+           "CROSS JOIN LATERAL (SELECT p.lane, p.topic, p.state, p.due_at, p.failed_at, p.error_class, p.error_code, "
+           "p.error_message, CASE WHEN p.turn_since IS NOT NULL THEN greatest(p.turn_since, l.since, r.created_at) "
+           "END AS turn_since FROM outbox_internal.due_keyed p WHERE p.route_id = r.id AND p.lane = l.lane "
+           "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT $2::bigint) d "
+           "UNION ALL SELECT r.id, d.* FROM outbox.route r "
+           "CROSS JOIN LATERAL (SELECT p.lane, p.topic, p.state, p.due_at, p.failed_at, p.error_class, p.error_code, "
+           "p.error_message, NULL::timestamptz FROM outbox_internal.due_shared p WHERE p.route_id = r.id "
+           "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT $2::bigint) d"
+           ") SELECT d.route_id, d.lane, d.topic, count(*), "
+           "(extract(epoch FROM min(coalesce(d.turn_since, d.due_at))) * 1000000)::bigint, "
+           "sum(count(*)) OVER (PARTITION BY d.route_id, d.lane) >= $2::bigint, "
+           "(array_agg(d.error_code ORDER BY d.failed_at DESC) FILTER (WHERE d.error_class = 'topic'))[1], "
+           "(array_agg(d.error_message ORDER BY d.failed_at DESC) FILTER (WHERE d.error_class = 'topic'))[1], "
+           "(extract(epoch FROM min(d.due_at)) * 1000000)::bigint, count(d.turn_since), "
+           "count(*) FILTER (WHERE d.state = 'scheduled') "
+           "FROM due d GROUP BY d.route_id, d.lane, d.topic ORDER BY 1, 2, 3",
+           {UnixMicrosCell(pg::BelievedWall()), Cell(std::to_string(kParkedCountLimit))}, Plan::kByKey)) {
     Overdue& one = overdue.emplace_back();
     one.route_id = std::strtoll(row[0].value().c_str(), nullptr, 10);
     one.lane = std::atoi(row[1].value().c_str());

@@ -30,6 +30,10 @@ struct ParkedCount {
 // No more than this many of a lane and state are counted: that takes 1 ms if the pages are known to be all visible,
 // else some 10 ms.
 inline constexpr int64 kParkedCountLimit = 10000;
+// For people; `capped`: counting stopped, perhaps here.
+inline std::string ParkedCountText(int64 count, bool capped) {
+  return (capped && count >= kParkedCountLimit ? "at least " : "") + std::to_string(count);
+}
 
 // Counts for every lane, by route id and lane. Reads only parked_count_idx, which has a few bytes a row, not the rows,
 // each of which is a full copy of an event. Throws PgError.

@@ -74,14 +74,22 @@ bool CheckOverdue(const std::vector<Overdue>& overdue, Findings* findings) {
   return any;
 }
 
+// At the beginning of a sentence.
+std::string Sentence(std::string text) {
+  text[0] = pg_toupper(static_cast<unsigned char>(text[0]));
+  return text;
+}
+
 }  // namespace
 
 void CheckParked(Findings* findings) {
   const std::vector<Overdue> due = LoadOverdue(Access::kRead);
   const bool overdue = CheckOverdue(due, findings);
   int64 turns = 0;
+  bool turns_capped = false;
   for (const Overdue& one : due) {
     turns += one.turns;
+    turns_capped = turns_capped || one.capped;
   }
   ParkedCount all;
   for (const auto& [lane, parked] : CountParked(Access::kRead)) {
@@ -89,8 +97,8 @@ void CheckParked(Findings* findings) {
   }
   // In the table these are retrying, too.
   const int64 retried = std::max<int64>(all.retrying - turns, 0);
-  Row count = {std::to_string(all.dead), std::to_string(retried), std::to_string(all.blocked),
-               std::to_string(all.scheduled)};
+  const auto text = [&](int64 counted) { return ParkedCountText(counted, all.capped); };
+  Row count = {text(all.dead), text(retried), text(all.blocked), text(all.scheduled)};
   if (all.capped) {
     findings->Warn(
         "parked",
@@ -98,21 +106,23 @@ void CheckParked(Findings* findings) {
         "SELECT count(*) FROM outbox.parked_event counts all of them.");
   }
   if (count[0] != "0") {
-    findings->Warn("dead letters", Are(*count[0], "event", "was", "were") + " refused and will not be tried again.",
+    findings->Warn("dead letters",
+                   Sentence(Are(*count[0], "event", "was", "were") + " refused and will not be tried again."),
                    "outbox.dead_letter_summary says why; outbox.redrive(), retry() and discard() act on them.");
   }
   if (all.retrying > 0 || count[2] != "0") {
     findings->Warn("parked",
-                   Are(*count[1], "event", "is", "are") + " being retried, " +
+                   Sentence(Are(*count[1], "event", "is", "are")) + " being retried, " +
                        (turns == 0   ? ""
                         : turns == 1 ? "1 is due that never was refused, "
-                                     : std::to_string(turns) + " are due that never were refused, ") +
+                                     : ParkedCountText(turns, turns_capped) + " are due that never were refused, ") +
                        *count[2] + " " + (count[2] == "1" ? "waits" : "wait") + " behind another one or a pause.",
                    "outbox.blocked_key shows who waits for whom; outbox.status(id) says when it is tried next.");
   }
   if (count[0] == "0" && all.retrying == 0 && count[2] == "0" && !overdue) {
-    findings->Ok("parked", count[3] == "0" ? "No event is parked."
-                                           : Are(*count[3], "event", "is", "are") + " scheduled, no other is parked.");
+    findings->Ok("parked", count[3] == "0"
+                               ? "No event is parked."
+                               : Sentence(Are(*count[3], "event", "is", "are")) + " scheduled, no other is parked.");
   }
 }
 

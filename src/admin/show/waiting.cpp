@@ -283,8 +283,8 @@ bool AnyIsParked(int64 until, bool scheduled) {
 
 // --- what was waited for, when the time is over ---
 
-std::string Events(int64 count, const char* what) {
-  return std::to_string(count) + (count == 1 ? " event " : " events ") + what;
+std::string Events(int64 count, bool capped, const char* what) {
+  return ParkedCountText(count, capped) + (count == 1 ? " event " : " events ") + what;
 }
 
 // Topics that have left the lane, which itself is at its end; "": none has.
@@ -365,17 +365,21 @@ std::string ParkedLeft(bool scheduled) {
   for (const auto& [lane, parked] : CountParked(Access::kLatest)) {
     all.Add(parked);
   }
-  int64 due = 0;
+  int64 scheduled_due = 0;
+  int64 turns = 0;  // in the table they are retrying
+  bool more = all.capped;
   for (const Overdue& one : LoadOverdue(Access::kLatest)) {
-    due += one.scheduled;
+    scheduled_due += one.scheduled;
+    turns += one.turns;
+    more = more || one.capped;
   }
   std::string text;
-  for (const auto& [count, what] : {std::pair<int64, const char*>{all.retrying, "retrying"},
+  for (const auto& [count, what] : {std::pair<int64, const char*>{all.retrying - turns, "retrying"},
                                     {all.blocked, "blocked behind another of the key or by a pause"},
-                                    {scheduled ? all.scheduled - due : 0, "scheduled"},
-                                    {due, "due and not gone"}}) {
+                                    {scheduled ? all.scheduled - scheduled_due : 0, "scheduled"},
+                                    {scheduled_due + turns, "due and not gone"}}) {
     if (count > 0) {
-      text += (text.empty() ? "Parked: " : ", ") + Events(count, what);
+      text += (text.empty() ? "Parked: " : ", ") + Events(count, more, what);
     }
   }
   return text.empty() ? "" : text + ".";
