@@ -44,7 +44,7 @@ DO $$
 DECLARE
   detail text;
 BEGIN
-  PERFORM outbox.emit('doc', 1, 'doc.any', (repeat('{"' || repeat('b', 500) || '":', 900) || '1' || repeat('}', 900))::json);
+  PERFORM outbox.emit('doc', 1, 'doc.any', (repeat('{"' || repeat('b', 500) || '":', 150) || '1' || repeat('}', 150))::json);
 EXCEPTION WHEN invalid_parameter_value THEN
   GET STACKED DIAGNOSTICS detail = PG_EXCEPTION_DETAIL;
   RAISE EXCEPTION '% bytes, ending in %', length(detail), right(detail, 50);
