@@ -1,17 +1,19 @@
-// Where the waiting rows of a key begin [-], for the keys of one lane that have many.
+// Where the waiting rows of a key begin [-], for keys of one lane: those with many, and others as far as there is room.
 //
 // The rows of a key go from the front, so what has gone lies before all that is left, in the index as well. While some
 // transaction holds a snapshot that can see them, no vacuum may take these entries away, and each search from the
 // beginning of the key passes all of them: the more have gone, the slower the rest. A search from the front passes
 // none.
 //
-// A front is the first row that a look at the key has found, never a conclusion from what was sent. It counts until a
-// row of the key appears before it (Appeared), or others may have changed rows (Clear); a search that finds nothing
-// behind the front proves nothing and is made again from the beginning.
+// A front is the first row that a look at the key has found, never a conclusion from what was sent; or, where the look
+// has found none, the last one that has gone: keys whose rows come one after another are empty in between. It counts
+// until a row of the key appears before it (Appeared), or others may have changed rows (Clear); a search that finds
+// nothing behind the front proves nothing and is made again from the beginning.
 //
 // Single-threaded.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -38,7 +40,7 @@ inline constexpr KeyPoint kKeyBeginning{std::numeric_limits<int64_t>::min(), 0, 
 
 class KeyFronts {
  public:
-  // Keys with fewer waiting rows than this are searched from their beginning.
+  // Keys with fewer waiting rows than this are searched from their beginning where there is no room for them.
   static constexpr size_t kManyRows = 16;
 
   KeyPoint Of(uint64_t key) const {
@@ -48,10 +50,10 @@ class KeyFronts {
   bool Knows(uint64_t key) const { return fronts_.count(key) > 0; }
   // `first`: the first of `rows` waiting rows that a search from Of(key) has found.
   void Found(uint64_t key, const KeyPoint& first, size_t rows) {
-    if (rows < kManyRows) {
-      return;
-    }
     if (fronts_.size() >= kMostKeys && !Knows(key)) {
+      if (rows < kManyRows) {
+        return;
+      }
       fronts_.clear();
     }
     fronts_[key] = first;
@@ -63,11 +65,18 @@ class KeyFronts {
       fronts_.erase(found);
     }
   }
+  // Nothing of the key waits any more; `last`: a row that has gone, so that all that has is at it or before it.
+  void Emptied(uint64_t key, const KeyPoint& last) {
+    if (fronts_.size() < kMostKeys || Knows(key)) {
+      KeyPoint& front = fronts_.try_emplace(key, last).first->second;
+      front = std::max(front, last);
+    }
+  }
   void Forget(uint64_t key) { fronts_.erase(key); }
   void Clear() { fronts_.clear(); }
 
  private:
-  static constexpr size_t kMostKeys = 1024;
+  static constexpr size_t kMostKeys = 4096;
 
   std::unordered_map<uint64_t, KeyPoint> fronts_;
 };

@@ -27,6 +27,10 @@ void SortUnique(std::vector<uint64_t>* keys) {
   keys->erase(std::unique(keys->begin(), keys->end()), keys->end());
 }
 
+KeyPoint PointOf(const relay::Settlement& outcome) {
+  return {outcome.claimed->event.created_at, outcome.claimed->replay, outcome.claimed->event.id};
+}
+
 }  // namespace
 
 PgParkedLog::PgParkedLog(const LaneId& lane, uint64_t incarnation, DeadLetters* dead, NothingParked* nothing,
@@ -249,6 +253,11 @@ void PgParkedLog::Learn(const relay::ClaimLimits& limits, const Claiming& claimi
       key_fronts_.Found(key.order_key, work.waiting[key.first].point, key.count);
     }
   }
+  for (const DueRow& row : work.rows) {
+    if (row.decision == DueDecision::kBlock) {
+      key_fronts_.Appeared(row.order_key, row.point);  // a scheduled one was none of those that waited
+    }
+  }
   claimed_ = (claiming.pass_sent ? 0 : claimed_) + claimed;
   *fronts_ = claiming.fronts;
   if (!claiming.to_end) {
@@ -318,6 +327,12 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
   bool owner = true;
   const ParkedOwner me{lane_, incarnation_};
   const size_t before = freed->size();
+  for (const relay::Settlement& outcome : outcomes) {
+    // A scheduled event that was refused waits in created_at order from now on.
+    if (outcome.outcome == relay::ParkedOutcome::kRetry) {
+      key_fronts_.Appeared(outcome.claimed->order_key, PointOf(outcome));
+    }
+  }
   Status status = days::TryWithDayTable(days::DayTableKind::kOutcome, [&](int64 at) {
     bool block = false;
     owner = OwnsLane(me, &block);
@@ -335,10 +350,15 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
       }
     }
     SortUnique(&keys_);
-    PromoteHeads(lane_.route_id, block, keys_, pg::BelievedWall(), key_fronts_);
-    locked_.clear();
-    FindHeadless(me, block, keys_, key_fronts_, &locked_);
+    // First: what nothing holds has no head to promote, and is not searched for one.
     FindFreed(block, freed);
+    std::sort(freed->begin() + static_cast<long>(before), freed->end());
+    kept_.clear();
+    std::set_difference(keys_.begin(), keys_.end(), freed->begin() + static_cast<long>(before), freed->end(),
+                        std::back_inserter(kept_));
+    PromoteHeads(lane_.route_id, block, kept_, pg::BelievedWall(), key_fronts_);
+    locked_.clear();
+    FindHeadless(me, block, kept_, key_fronts_, &locked_);
     *next_due = NextDue(me, without_, *fronts_);
     OUTBOX_FAULT_THROW("parked.settle.uncommitted");
   });
@@ -347,6 +367,11 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
   if (!status.ok()) {
     freed->resize(before);
     return status;
+  }
+  for (const relay::Settlement& outcome : outcomes) {
+    if (std::binary_search(freed->begin() + static_cast<long>(before), freed->end(), outcome.claimed->order_key)) {
+      key_fronts_.Emptied(outcome.claimed->order_key, PointOf(outcome));
+    }
   }
   // A lock that is let go tells nobody.
   Doubt(locked_);

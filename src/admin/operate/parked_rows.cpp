@@ -1,6 +1,7 @@
 #include "admin/operate/parked_rows.h"
 
 #include <algorithm>
+#include <set>
 
 #include "admin/common/operation.h"
 #include "admin/common/text_encoding.h"
@@ -178,13 +179,14 @@ void RefuseInLog(const std::string& id, const Cell& route, Wanted wanted) {
 
 // An event waits where something of its key has to go first (outbox_internal.holding): a row before it that is blocked,
 // or not due yet, or dead, and not in this very run of rows ($1 to $4). A pause of its key holds it too. $8: now, by
-// the workers' clock.
+// the workers' clock. $9: from where the key of each row is looked at.
 constexpr const char* kMakeDue =
-    "WITH t AS MATERIALIZED (SELECT * FROM outbox_internal.placed_rows($1::bigint[], $2::bigint[], $3::uuid[], $4::bigint[], "
-    "$5::text[], $6::bigint[], $7::integer[])),"
+    "WITH t AS MATERIALIZED (SELECT * FROM ROWS FROM (outbox_internal.placed_rows($1::bigint[], $2::bigint[], $3::uuid[], "
+    "$4::bigint[], $5::text[], $6::bigint[], $7::integer[]), unnest($9::timestamptz[])) "
+    "AS u (route_id, created_at, id, replay, topic, order_key, lane, passed)),"
     "w AS (SELECT t.*, t.order_key IS NOT NULL AND (z.reason IS NOT NULL"
     "  OR EXISTS (SELECT FROM outbox_internal.holding e WHERE e.route_id = t.route_id AND e.order_key = t.order_key "
-    "   AND (e.created_at, e.replay, e.id) < (t.created_at, t.replay, t.id) "
+    "   AND e.created_at >= t.passed AND (e.created_at, e.replay, e.id) < (t.created_at, t.replay, t.id) "
     "   AND (e.state <> 'retrying' OR e.due_at > $8::timestamptz) "
     "   AND NOT EXISTS (SELECT FROM t s WHERE " OUTBOX_SAME_ROW("s", "e") "))) AS waits FROM t "
     " LEFT JOIN LATERAL (SELECT k.reason FROM outbox_internal.parked p CROSS JOIN LATERAL outbox_internal.key_pause(p.route_id, "
@@ -193,8 +195,8 @@ constexpr const char* kMakeDue =
     "  attempts = CASE p.state WHEN 'dead' THEN 0 ELSE p.attempts END,"
     "  state = CASE WHEN p.state = 'scheduled' THEN p.state WHEN w.waits THEN 'blocked' ELSE 'retrying' END,"
     "  due_at = CASE WHEN p.state <> 'scheduled' AND w.waits THEN NULL ELSE $8::timestamptz END"
-    " FROM w WHERE " OUTBOX_SAME_ROW("p", "w") " RETURNING p.state)"
-    "SELECT count(*) FILTER (WHERE state = 'blocked') FROM done";
+    " FROM w WHERE " OUTBOX_SAME_ROW("p", "w") " RETURNING p.state, p.order_key)"
+    "SELECT order_key FROM done WHERE state = 'blocked'";
 
 // Promotes keys of one route, each once.
 void PromoteOf(const std::string& route_id, std::vector<uint64_t> keys) {
@@ -348,11 +350,49 @@ void Resolver::Resolve(ParkedRow* row) {
   row->lane = std::to_string(format::LaneOf(aggregate_id, event.id, spec->lanes()));
 }
 
-int64 MakeDue(const std::vector<ParkedRow>& rows) {
+namespace {
+
+std::string KeyOf(const ParkedRow& row) {
+  return row.route_id + " " + row.order_key.value_or("");
+}
+
+}  // namespace
+
+std::string PassedKeys::Of(const ParkedRow& row) const {
+  const auto found = passed_.find(KeyOf(row));
+  return TimeText(found == passed_.end() ? PG_INT64_MIN : found->second);
+}
+
+void PassedKeys::Pass(const std::vector<ParkedRow>& rows, const std::vector<Cell>& waiting) {
+  const std::set<Cell> stopped(waiting.begin(), waiting.end());
+  if (passed_.size() >= kMostKeys) {
+    passed_.clear();
+  }
+  for (const ParkedRow& row : rows) {
+    if (row.order_key && stopped.count(row.order_key) == 0) {
+      passed_[KeyOf(row)] = std::strtoll(row.created_at.c_str(), nullptr, 10);
+    }
+  }
+}
+
+int64 MakeDue(const std::vector<ParkedRow>& rows, PassedKeys* passed) {
+  const PassedKeys none;
+  std::vector<Cell> from;
+  from.reserve(rows.size());
+  for (const ParkedRow& row : rows) {
+    from.push_back((passed == nullptr ? none : *passed).Of(row));
+  }
   std::vector<Cell> params = PlacedArrays(rows);
   params.push_back(UnixMicrosCell(pg::Guard([] { return pg::BelievedWall(); })));
-  std::vector<Row> blocked = RunSql(Access::kWrite, kMakeDue, params, Plan::kByKey);
-  return std::strtoll(blocked[0][0].value().c_str(), nullptr, 10);
+  params.push_back(ArrayLiteral(from));
+  std::vector<Cell> waiting;
+  for (Row& row : RunSql(Access::kWrite, kMakeDue, params, Plan::kByKey)) {
+    waiting.push_back(std::move(row[0]));
+  }
+  if (passed != nullptr) {
+    passed->Pass(rows, waiting);
+  }
+  return static_cast<int64>(waiting.size());
 }
 
 void Remove(const std::vector<ParkedRow>& rows, const char* outcome) {

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "admin/common/query.h"
@@ -80,9 +81,28 @@ class Resolver {
   std::map<std::string, std::shared_ptr<const format::RouteSpec>> specs_;
 };
 
+// How far a procedure has come in each key, for those that make rows due in batches, in created_at order: before that
+// place nothing was in the way of the key. What has gone since lies there as well, and where some transaction holds a
+// snapshot no vacuum may take its index entries away: looked at from the beginning, each event of the key would pass
+// all of them. What comes to be in the way there meanwhile, its lane sees before it sends anything (parked/due).
+class PassedKeys {
+ public:
+  // As created_at; -infinity: the key has to be looked at from its beginning.
+  std::string Of(const ParkedRow& row) const;
+  // These were made due; `waiting`: the order keys of those that have to wait.
+  void Pass(const std::vector<ParkedRow>& rows, const std::vector<Cell>& waiting);
+
+ private:
+  // Where there are more keys each has few events.
+  static constexpr size_t kMostKeys = 20000;
+
+  std::unordered_map<std::string, int64> passed_;  // Unix microseconds, by route and order key
+};
+
 // The rows become due now (those of `scheduled` stay so), with fresh attempts where they were dead; one whose key is
-// paused, or has an earlier event that is not due, becomes blocked. Rows in created_at order. Returns how many wait.
-int64 MakeDue(const std::vector<ParkedRow>& rows);
+// paused, or has an earlier event that is not due, becomes blocked. Rows in created_at order, of one route where
+// `passed` is given. Returns how many wait.
+int64 MakeDue(const std::vector<ParkedRow>& rows, PassedKeys* passed = nullptr);
 
 // Removes the rows and notes the outcome ('skipped' or 'discarded').
 void Remove(const std::vector<ParkedRow>& rows, const char* outcome);

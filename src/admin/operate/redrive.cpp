@@ -218,14 +218,19 @@ OUTBOX_FUNCTION(outbox_redrive) {
   work.per_second = RateArgument(fcinfo, 10);
   work.reason = CheckReason(TextArgument(fcinfo, 11), false);
   work.resolves = true;
+  PassedKeys passed;
   return Run(fcinfo, "outbox.redrive()", work, [&](std::vector<ParkedRow>* rows) {
-    std::vector<ParkedRow> before = *rows;
+    std::vector<ParkedRow> left;
     Resolver resolver;  // another one for each batch: meanwhile the routes may have changed
     for (ParkedRow& row : *rows) {
+      const ParkedRow before = row;
       resolver.Resolve(&row);
+      if (row.order_key != before.order_key) {
+        left.push_back(before);
+      }
     }
-    MakeDue(*rows);
-    PromoteKeysOf(before);
+    MakeDue(*rows, &passed);
+    PromoteKeysOf(left);  // in the key that it stays in a row goes before what waited for it
   });
 }
 
