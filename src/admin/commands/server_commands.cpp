@@ -127,11 +127,13 @@ void RefuseServerInUse(const char* server, bool owned) {
                       {Cell(server)})[0][0];
   if (names) {
     const std::string undelivered = UndeliveredTo(server);
-    throw pg::UserError{ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
-                        "cannot drop server " + std::string(server) + " because routes of outbox use it",
-                        "Routes: " + *names + "." + (undelivered.empty() ? "" : " Undelivered: " + undelivered),
-                        std::string("Use outbox.drop_route() or alter_route(..., server => ...) first") +
-                            (owned ? "; or ALTER SERVER ... OWNER TO, or REASSIGN OWNED, and the routes go on." : ".")};
+    throw pg::UserError{
+        ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+        "cannot drop server " + std::string(server) + " because routes of outbox use it",
+        "Routes: " + *names + "." + (undelivered.empty() ? "" : " Undelivered: " + undelivered),
+        owned ? "Use outbox.drop_route() or alter_route(..., server => ...) first; or ALTER SERVER ... OWNER TO, "
+                "or REASSIGN OWNED, and the routes go on."
+              : "Use outbox.drop_route() or alter_route(..., server => ...) first."};
   }
 }
 
