@@ -56,6 +56,7 @@ void StartupHook() {
     shared->max_troubles = kMaxTroubles;
     pg_atomic_init_u64(&shared->clock, 0);
     pg_atomic_init_u64(&shared->spare_writes, 0);
+    pg_atomic_init_u64(&shared->used_xid, 0);
     StartWall();
     pg_atomic_init_u64(&shared->launcher_turn, 0);
     pg_atomic_init_u32(&shared->launcher_pending, 0);

@@ -147,6 +147,8 @@ struct SharedState {
   // +1 after each write into a spare table, of any database, before its transaction can commit. Kept for the server and
   // not in a database's slot, which may belong to another database when the counts are compared.
   pg_atomic_uint64 spare_writes;
+  pg_atomic_uint64
+      used_xid;  // one that the server is to hand out, and a row has: log/progress/used_xids.h; 0: none found
   WallState wall;
   pid_t launcher_pid;
   int launcher_proc;                  // -1: not running

@@ -35,6 +35,12 @@ inline constexpr const char* kUnreadableHint =
     "standby or a backup; docs/when-things-go-wrong.md, \"A page of the log cannot be read\", says what else there is, "
     "and what that loses.";
 
+// Transaction ids that have gone back: log/progress/used_xids.h.
+inline constexpr const char* kUsedXidsHint =
+    "Stop the server, have pg_resetwal -x set an id above all that were ever used, and start it: lanes go on then. "
+    "After that send what was emitted meanwhile, of each route: CALL outbox.seek(route, since, dry_run => false), with "
+    "the time at which the ids went back. docs/when-things-go-wrong.md, \"Transaction ids have gone back\", says more.";
+
 // What has to be done about trouble of a lane with its tables; nullptr: nothing that is known here.
 inline const char* TablesHint(std::string_view code) {
   return code == kDiskFull ? kDiskFullHint : IsUnreadable(code) ? kUnreadableHint : nullptr;

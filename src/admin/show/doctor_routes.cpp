@@ -281,7 +281,8 @@ void NoteUnowned(const LaneRecord& lane, const std::string& name, const std::vec
                         : "A free lane is claimed within a second or two where a relay worker runs.";
     return;
   }
-  const char* known = pg::TablesHint(why->code);
+  const bool used_xids = pg_atomic_read_u64(&pg::Shared()->used_xid) != 0;
+  const char* known = used_xids ? pg::kUsedXidsHint : pg::TablesHint(why->code);
   trouble->person = std::strcmp(why->code, kLocked) != 0;
   trouble->hint = known != nullptr ? known
                                    : "It is tried again by itself; nothing of these lanes is sent before what the "

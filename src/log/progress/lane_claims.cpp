@@ -4,6 +4,7 @@
 
 #include "base/fault_point.h"
 #include "log/progress/lane_tables.h"
+#include "log/progress/used_xids.h"
 #include "pg/shared.h"
 #include "pg/sql.h"
 #include "pg/transaction.h"
@@ -57,6 +58,7 @@ LaneCount CountLanes() {
 
 void ClaimLanes(uint64_t incarnation, int limit, std::vector<LaneId>* claimed) {
   OUTBOX_FAULT_POINT("claim.before");
+  RefuseUsedXids();
   size_t before = claimed->size();
   try {
     pg::InTransaction(CurrentMemoryContext, [&] {
