@@ -115,7 +115,8 @@ std::vector<Trace> LoadTraces(const std::string& id) {
 // The event of its key that goes first; nothing: none, and it will be let go.
 Cell BehindWhom(const Trace& trace, const std::string& id) {
   static PlannedQuery query = {
-      "SELECT h.id, CASE WHEN h.state = 'retrying' AND h.error_class IS NULL THEN 'due' ELSE h.state END, (SELECT "
+      "SELECT h.id, CASE WHEN h.state = 'retrying' AND h.error_class IS NULL AND h.due_at <= $5::timestamptz "
+      "THEN 'due' ELSE h.state END, (SELECT "
       "l.xmax::text FROM outbox_internal.parked l WHERE l.route_id = p.route_id AND "
       "l.created_at = h.created_at AND l.id = h.id AND l.replay = h.replay) FROM outbox_internal.parked p JOIN "
       "outbox.route r ON r.id = p.route_id CROSS JOIN LATERAL "
@@ -123,8 +124,9 @@ Cell BehindWhom(const Trace& trace, const std::string& id) {
       "WHERE p.route_id = $1::bigint AND p.id = $2::uuid AND p.replay = $3::bigint "
       "AND p.created_at = timestamptz 'epoch' + $4::bigint * interval '1 microsecond'",
       outbox::admin::Plan::kByKey};
-  const std::vector<Row> rows = RunPlanned(&query, {Cell(std::to_string(trace.route_id)), Cell(id), trace.row[kReplay],
-                                                    Cell(std::to_string(trace.created_at))});
+  const std::vector<Row> rows =
+      RunPlanned(&query, {Cell(std::to_string(trace.route_id)), Cell(id), trace.row[kReplay],
+                          Cell(std::to_string(trace.created_at)), UnixMicrosCell(outbox::pg::BelievedWall())});
   if (rows.empty()) {
     return Cell();
   }
