@@ -71,22 +71,22 @@ std::vector<Overdue> LoadOverdue(Access access) {
 namespace {
 
 // Lanes that have any, and what is due of them.
-#define OUTBOX_DUE_OF_LANES                                                                                       \
-  "WITH RECURSIVE there AS ("                                                                                     \
-  "(SELECT p.route_id, p.lane, 1 AS n FROM outbox_internal.due_keyed p ORDER BY p.route_id, p.lane LIMIT 1) "     \
-  "UNION ALL SELECT x.route_id, x.lane, t.n + 1 FROM there t CROSS JOIN LATERAL ("                                \
-  "SELECT p.route_id, p.lane FROM outbox_internal.due_keyed p WHERE (p.route_id, p.lane) > (t.route_id, t.lane) " \
-  "ORDER BY p.route_id, p.lane LIMIT 1) x WHERE t.n < 1000), keyed AS ("                                          \
-  "SELECT t.route_id, t.lane, t.n = 1000 AS last, d.* FROM there t CROSS JOIN LATERAL ("                          \
-  "SELECT p.due_at, p.created_at, p.order_key, p.turn_since FROM outbox_internal.due_keyed p "                    \
-  "WHERE p.route_id = t.route_id AND p.lane = t.lane "                                                            \
-  "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT 1000) d) "
+constexpr const char* kDueOfLanes =
+    "WITH RECURSIVE there AS ("
+    "(SELECT p.route_id, p.lane, 1 AS n FROM outbox_internal.due_keyed p ORDER BY p.route_id, p.lane LIMIT 1) "
+    "UNION ALL SELECT x.route_id, x.lane, t.n + 1 FROM there t CROSS JOIN LATERAL ("
+    "SELECT p.route_id, p.lane FROM outbox_internal.due_keyed p WHERE (p.route_id, p.lane) > (t.route_id, t.lane) "
+    "ORDER BY p.route_id, p.lane LIMIT 1) x WHERE t.n < 1000), keyed AS ("
+    "SELECT t.route_id, t.lane, t.n = 1000 AS last, d.* FROM there t CROSS JOIN LATERAL ("
+    "SELECT p.due_at, p.created_at, p.order_key, p.turn_since FROM outbox_internal.due_keyed p "
+    "WHERE p.route_id = t.route_id AND p.lane = t.lane "
+    "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT 1000) d) ";
 
 }  // namespace
 
 std::map<int64, OverdueOfRoute> OverdueByRoute() {
-  static PlannedQuery query = {
-      OUTBOX_DUE_OF_LANES
+  static const std::string sql =
+      std::string(kDueOfLanes) +
       ", due AS (SELECT k.route_id, k.last, k.due_at, CASE WHEN k.turn_since IS NOT NULL "
       "THEN greatest(k.turn_since, l.since, r.created_at) END AS turn_since FROM keyed k "
       "LEFT JOIN outbox_internal.lane l ON l.route_id = k.route_id AND l.lane = k.lane "
@@ -98,8 +98,8 @@ std::map<int64, OverdueOfRoute> OverdueByRoute() {
       "count(*) >= 1000 OR bool_or(d.last), count(d.turn_since), "
       "(extract(epoch FROM min(d.turn_since)) * 1000000)::bigint, "
       "(extract(epoch FROM min(d.due_at) FILTER (WHERE d.turn_since IS NULL)) * 1000000)::bigint "
-      "FROM due d GROUP BY 1",
-      Plan::kByKey};
+      "FROM due d GROUP BY 1";
+  static PlannedQuery query = {sql.c_str(), Plan::kByKey};
   std::map<int64, OverdueOfRoute> overdue;
   for (const Row& row : RunPlanned(&query, {UnixMicrosCell(pg::BelievedWall())})) {
     auto number = [&row](size_t column) { return row[column] ? std::strtoll(row[column]->c_str(), nullptr, 10) : 0; };
@@ -111,8 +111,8 @@ std::map<int64, OverdueOfRoute> OverdueByRoute() {
 std::map<int64, Following> FollowingByRoute() {
   // From the first of a key that is due, and up to a dead one that holds it: a key may have a million rows, and the
   // entries of what has gone lie before all others.
-  static PlannedQuery query = {
-      OUTBOX_DUE_OF_LANES
+  static const std::string sql =
+      std::string(kDueOfLanes) +
       ", keys AS MATERIALIZED (SELECT k.route_id, k.order_key, min(k.created_at) AS first "
       "FROM keyed k WHERE k.turn_since IS NOT NULL GROUP BY 1, 2) "
       "SELECT r.id, f.n FROM outbox.route r CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM keys k "
@@ -121,8 +121,8 @@ std::map<int64, Following> FollowingByRoute() {
       "AND w.order_key = k.order_key AND w.created_at >= k.first AND w.state = 'blocked' "
       "AND (d.id IS NULL OR ROW(w.created_at, w.replay, w.id) < ROW(d.created_at, d.replay, d.id))) w "
       "WHERE k.route_id = r.id LIMIT $2::bigint + 1) x) f "
-      "WHERE r.id IN (SELECT k.route_id FROM keys k)",
-      Plan::kByKey};
+      "WHERE r.id IN (SELECT k.route_id FROM keys k)";
+  static PlannedQuery query = {sql.c_str(), Plan::kByKey};
   std::map<int64, Following> following;
   for (const Row& row :
        RunPlanned(&query, {UnixMicrosCell(pg::BelievedWall()), Cell(std::to_string(kParkedCountLimit))})) {

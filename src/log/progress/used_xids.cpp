@@ -6,6 +6,7 @@
 #include "pg/shared.h"
 #include "pg/transaction.h"
 #include "pg/trouble_hints.h"
+#include "pg/try.h"
 
 extern "C" {
 #include "access/htup_details.h"
@@ -83,7 +84,14 @@ bool looked = false;
 
 void RefuseUsedXids() {
   if (!looked) {
-    pg::InTransaction(CurrentMemoryContext, [] { looked = LookForUsedXids(); });
+    try {
+      pg::InTransaction(CurrentMemoryContext, [] { looked = LookForUsedXids(); });
+    } catch (const pg::PgError& error) {
+      if (!pg::IsUnreadable(pg::StatusOf(error).error().code)) {
+        throw;
+      }
+      looked = true;  // no lane may need that page
+    }
   }
   const uint64 used = pg_atomic_read_u64(&pg::Shared()->used_xid);
   if (used != 0) {
