@@ -339,6 +339,7 @@ void Engine::Destinations(std::vector<DestinationStatus>* destinations) const {
     status.deaths = static_cast<int64_t>(destination->deaths());
     status.renewals = destination->renewals();
     status.warning = destination->warning(impl_->turn.now);
+    status.retry_trouble = destination->retry().warning(impl_->turn.now);
     status.only_warning = status.reason.ok() && status.warning != nullptr;
     status.trouble.Set(status.reason.ok() ? status.warning : &status.reason);
     destinations->push_back(std::move(status));

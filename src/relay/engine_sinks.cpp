@@ -174,6 +174,9 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
     uint64_t count = 0;
     for (const sink::Result& result : results) {
       count += result.count;
+      if (result.outcome != sink::Outcome::kAborted) {
+        retry.EndWarning();
+      }
     }
     retry.Heard(count, turn.now);
   }
@@ -267,6 +270,9 @@ void Engine::Impl::SwapSinks() {
   for (const auto& [id, destination] : destinations) {
     destination->retry().Look(turn.now);
     if (destination->retry().Expired(turn.now)) {
+      if (destination->breaker().closed() && destination->retry().accepting()) {
+        destination->retry().Warn(turn.now);
+      }
       CloseRetrySink(destination.get());
     }
     if (!destination->replacing()) {

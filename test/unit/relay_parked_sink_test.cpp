@@ -37,6 +37,47 @@ TEST_F(ParkedTest, WhatTheRetrySinkKeepsToItselfIsTakenBack) {
   EXPECT_EQ(Order(retry), (Events{first}));
 }
 
+// Only this sink gets no connection (its broker lets so many in): why, is told, also when it was closed for its
+// silence.
+TEST_F(ParkedTest, WhyTheRetrySinkTakesNothingIsTold) {
+  FailAlone();
+  sink->DeliverAll();
+  RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
+  retry->SetDown({ErrorClass::kDestination, "_TRANSPORT", "Connection reset by peer"});
+  RunUntil(clock.now + 30'000'000);
+  ASSERT_EQ(RowOf(first).sender, 0u);
+  const LaneStatus status = Status();
+  ASSERT_NE(status.error, nullptr);
+  EXPECT_EQ(status.error->code, "_TRANSPORT");
+  EXPECT_EQ(status.error->message, "Connection reset by peer");
+  std::vector<DestinationStatus> destinations;
+  engine->Destinations(&destinations);
+  EXPECT_TRUE(destinations[0].reason.ok());
+  ASSERT_NE(destinations[0].warning, nullptr);
+  EXPECT_EQ(destinations[0].warning->code, "_TRANSPORT");
+  ASSERT_NE(destinations[0].retry_trouble, nullptr);
+  // The next one has not found out yet, and what was told stays.
+  RunUntil(clock.now + 100'000);
+  ASSERT_EQ(Order(retry), (Events{first}));
+  ASSERT_NE(Status().error, nullptr);
+  EXPECT_EQ(Status().error->code, "_TRANSPORT");
+  RunUntil(clock.now + 30'000'000);
+  ASSERT_NE(Status().error, nullptr);
+  EXPECT_EQ(Status().error->code, "_TRANSPORT");
+  // It is over with the event.
+  RunUntil(clock.now + 10'000'000);
+  ASSERT_NE(retry, nullptr);
+  for (int i = 0; i < 3; i++) {
+    retry->DeliverAll();
+    Turn();
+  }
+  EXPECT_TRUE(table.rows.empty());
+  EXPECT_EQ(Status().error, nullptr);
+  engine->Destinations(&destinations);
+  EXPECT_EQ(destinations[0].warning, nullptr);
+  EXPECT_EQ(destinations[0].retry_trouble, nullptr);
+}
+
 // A large event over a slow link: the sink says that bytes move.
 TEST_F(ParkedTest, WhatIsOnItsWayToTheRetrySinkIsNotBegunAgain) {
   FailAlone();

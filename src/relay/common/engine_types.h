@@ -107,9 +107,10 @@ struct LaneStatus : LaneView {
 // Status of one destination, as Destinations() reports it.
 struct DestinationStatus : DestinationView {
   DestinationId id = 0;
-  Error reason;                    // why it is not closed; ok() when it is
-  const Error* warning = nullptr;  // usable, but a person should look; nullptr: none
-  uint64_t renewals = 0;           // times a sink of it was recreated because it gave no outcome; warning says more
+  Error reason;                          // why it is not closed; ok() when it is
+  const Error* warning = nullptr;        // usable, but a person should look; nullptr: none
+  const Error* retry_trouble = nullptr;  // of these, what only the sink of events that are tried again meets
+  uint64_t renewals = 0;  // times a sink of it was recreated because it gave no outcome; warning says more
 };
 
 // Further figures, for tests.

@@ -59,7 +59,9 @@ class Destination {
     warn_until_ = now + kWarnMicros;
   }
   const Error* warning(int64_t now) const {
-    return !warning_.ok() && now < warn_until_ ? &warning_ : !health().warning.ok() ? &health().warning : nullptr;
+    return !warning_.ok() && now < warn_until_ ? &warning_
+           : !health().warning.ok()            ? &health().warning
+                                               : retry_.warning(now);
   }
 
   // --- sending ---
@@ -96,6 +98,7 @@ class Destination {
     factory_ = std::move(factory);
     server_check_.SetLog(std::move(servers));
     warning_ = {};
+    retry_.EndWarning();
     next_sink_ = factory_();
     retry_.Retire(drain_deadline);
     drain_deadline_ = drain_deadline;

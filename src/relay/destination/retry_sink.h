@@ -27,6 +27,21 @@ class RetrySink {
   uint64_t under_way() const { return under_way_; }  // records without an outcome
   const sink::Health* health() const { return sink_ == nullptr ? nullptr : &sink_->health(); }
 
+  // Why it takes nothing, or took nothing when it was closed; ok: it does, or nobody knows.
+  Error trouble() const { return sink_ == nullptr ? closed_in_ : sink_->health().up ? Error() : sink_->health().error; }
+  // What is told of it as a warning: nobody else meets what only this sink does, while the lanes' works.
+  const Error* warning(int64_t now) const { return !warning_.ok() && now < warn_until_ ? &warning_ : nullptr; }
+  // Call before it is closed for its silence, where the lanes' sink works.
+  void Warn(int64_t now) {
+    warning_ = under_way_ == 0 ? Error() : trouble();
+    if (!warning_.ok()) {
+      warning_.message =
+          "what is tried again goes by a connection of its own, and that takes nothing: " + warning_.message;
+    }
+    warn_until_ = now + kWarnMicros;
+  }
+  void EndWarning() { warning_ = {}; }
+
   void Ensure(const SinkFactory& factory) {
     if (sink_ == nullptr) {
       sink_ = factory();
@@ -106,6 +121,7 @@ class RetrySink {
   // What is unresolved has no outcome.
   void Close() {
     if (sink_ != nullptr) {
+      closed_in_ = trouble();
       sink_->Close();
       sink_.reset();
     }
@@ -122,6 +138,8 @@ class RetrySink {
   // A client library may keep records for as long as its broker is away. Parked events are not left with it: operators
   // want to act on them.
   static constexpr int64_t kPatienceMicros = 30'000'000;
+  // Longer than from one try to the next, each of which is told of again.
+  static constexpr int64_t kWarnMicros = 300'000'000;
   int64_t SilentAt() const { return (used_at_ > heard_at_ ? used_at_ : heard_at_) + kPatienceMicros; }
 
   std::unique_ptr<sink::Sink> sink_;
@@ -135,6 +153,9 @@ class RetrySink {
   int64_t ask_again_at_ = 0;
   bool retiring_ = false;
   bool sending_ = false;  // as it was when Look() was called
+  Error closed_in_;
+  Error warning_;
+  int64_t warn_until_ = 0;
   SinkWatch watch_;
 };
 

@@ -292,11 +292,13 @@ void Sender::Settle(const TurnContext& turn) {
 // No event is at fault: sends again at once, unless that did not help the last time, or cannot help.
 void Sender::SettleAborted(const TurnContext& turn) {
   const Breaker& breaker = destination_->breaker();
-  const sink::Health* health = at_ == SinkUse::kMain ? &destination_->health() : destination_->retry().health();
-  const bool down = health != nullptr && !health->up;
+  // The second sink may have been closed meanwhile, because it took nothing: its reason is known still.
+  const sink::Health& main = destination_->health();
+  const Error reason = at_ == SinkUse::kSecond ? destination_->retry().trouble() : main.up ? Error() : main.error;
+  const bool down = !reason.ok();
   trouble_at_ = source_->prefix();
   if (aborts_++ > 0 || cut_ == Cut::kClosed || breaker.probing(flow_) || (down && at_ == SinkUse::kSecond)) {
-    Trip(down ? health->error : !breaker.closed() ? Error(breaker.reason()) : AbortedError(), turn);
+    Trip(down ? reason : !breaker.closed() ? Error(breaker.reason()) : AbortedError(), turn);
   }
 }
 
