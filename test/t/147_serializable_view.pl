@@ -20,7 +20,7 @@ SELECT payload FROM outbox.event WHERE id = ':id';
 COMMIT;
 });
 my ($out, $err);
-IPC::Run::run([ 'pgbench', '-n', '-c', 8, '-j', 2, '-t', 200, '-f', $script, '-d', $node->connstr('postgres') ], '>', \$out, '2>', \$err);
+IPC::Run::run([ 'pgbench', '-n', '-c', 8, '-j', 2, '-t', 200, '-f', $script, $node->connstr('postgres') ], '>', \$out, '2>', \$err);
 unlike($err, qr/could not serialize/, 'no client fails to serialize') or diag($err);
 is($node->safe_psql('postgres', q(SELECT count(*) FROM outbox_internal.log WHERE aggregate_type = 'order')), 1600, 'all have committed');
 

@@ -137,7 +137,7 @@ UPDATE keys SET n = n + 1 WHERE id = :k RETURNING n \gset
 SELECT outbox.emit('load', :k, 'e', to_jsonb(:n));
 COMMIT;
 });
-my $load = IPC::Run::start([ 'pgbench', '-n', '-c', 4, '-T', 6, '-R', 300, '-f', $script, '-d', $node->connstr('postgres') ], '>', \my $load_out, '2>', \my $load_err);
+my $load = IPC::Run::start([ 'pgbench', '-n', '-c', 4, '-T', 6, '-R', 300, '-f', $script, $node->connstr('postgres') ], '>', \my $load_out, '2>', \my $load_err);
 ok(wait_for_value($node, q(SELECT count(*) > 50 FROM outbox_internal.log WHERE aggregate_type = 'load'), 't'), 'four sessions emit');
 # It waits for them for a moment; a machine that is busy may not let them end in time.
 ok(wait_until(sub { ($node->psql('postgres', q(SELECT outbox.reset_clock() BETWEEN '23 hours' AND '25 hours')))[1] eq 't' }, 60), 'the clock goes back by a day');

@@ -26,7 +26,7 @@ my ($known, $slow, $moving) = (0, 0, 0);
 my @repeated;
 foreach my $n (1 .. $restarts)
 {
-	my $load = IPC::Run::start([ 'pgbench', '-n', '-c', 3, '-T', 300, '-f', $script, '-d', $node->connstr('postgres') ],
+	my $load = IPC::Run::start([ 'pgbench', '-n', '-c', 3, '-T', 300, '-f', $script, $node->connstr('postgres') ],
 		'>', \my $out, '2>', \my $err);
 	my $enough = $redis->xlen('s') + 200 + int(rand(2_000));
 	ok(wait_until(sub { $redis->xlen('s') >= $enough }, 60), "restart $n: events flow") or last;
