@@ -52,6 +52,7 @@ Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) {
     found_ = false;
     *next_due = relay::kNever;
     loaded_ = true;
+    key_fronts_.Clear();
     return Status();
   }
   keys_.clear();
