@@ -57,7 +57,7 @@ sub settle
 	my ($count, @acts) = @_;
 	for (1 .. 2000)
 	{
-		$_->{process}->pump_nb foreach grep { $_->{process}->pumpable } @acts;
+		eval { $_->{process}->pump_nb; 1 } foreach grep { $_->{process}->pumpable } @acts;    # it may end just now
 		my $waiting = $hand->query_safe('SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted');
 		last if $waiting + (grep { !$_->{process}->pumpable } @acts) >= $count;
 		sleep 0.01;
