@@ -164,12 +164,12 @@ ROLLBACK TO a;
 SET LOCAL outbox.allow_loss = on;
 TRUNCATE outbox_internal.log, mine;
 ROLLBACK TO a;
-DELETE FROM outbox_internal.lane;
+DELETE FROM outbox_internal.lane USING outbox.route r WHERE r.id = route_id AND r.name = 'log';
 ROLLBACK TO a;
 SET LOCAL outbox.allow_loss = on;
-DELETE FROM outbox_internal.lane;
+DELETE FROM outbox_internal.lane USING outbox.route r WHERE r.id = route_id AND r.name = 'log';
 ROLLBACK TO a;
-DELETE FROM outbox_internal.lane;
+DELETE FROM outbox_internal.lane USING outbox.route r WHERE r.id = route_id AND r.name = 'log';
 ROLLBACK;
 DROP TABLE mine;
 -- A column that came by another way (a session that had not loaded the library): in nobody's way, in whatever is made of
