@@ -5,7 +5,10 @@
 use strict;
 use warnings;
 
+use IO::Select;
+use IO::Socket::INET;
 use Outbox::Test;
+use POSIX ();
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -52,6 +55,32 @@ server('tls', $kafka->{tls}, 'sasl_ssl', 'outbox', 'right-canary', qq(, "ssl.ca.
 is(look('tls', 'well'), 'rights|t||', 'TLS');
 server('stranger', $kafka->{tls}, 'sasl_ssl', 'outbox', 'right-canary', qq(, "ssl.ca.pem" '$stranger'));
 is(look('stranger', 'well'), 'connection|f|config|_SSL', 'a certificate of a stranger');
+# One that hangs up on the first, as a busy broker may, and lets the next wait.
+my $gate = IO::Socket::INET->new(Listen => 5, LocalAddr => '127.0.0.1');
+my $door = fork() // die "fork: $!";
+if (!$door)
+{
+	$gate->accept->close;
+	while (my $client = $gate->accept)
+	{
+		next if fork();
+		select(undef, undef, undef, 1);
+		my $broker = IO::Socket::INET->new(PeerAddr => $kafka->{tls}) or POSIX::_exit(1);
+		my $ends = IO::Select->new($client, $broker);
+		while (my @ready = $ends->can_read)
+		{
+			foreach my $from (@ready)
+			{
+				sysread($from, my $bytes, 65536) or POSIX::_exit(0);
+				syswrite($from == $client ? $broker : $client, $bytes);
+			}
+		}
+	}
+	POSIX::_exit(0);
+}
+server('late', 'localhost:' . $gate->sockport, 'sasl_ssl', 'outbox', 'right-canary', qq(, "ssl.ca.pem" '$stranger'));
+is(look('late', 'well'), 'connection|f|config|_SSL', 'the same of one that hangs up first');
+kill 'KILL', $door;
 server('untold', $kafka->{tls}, 'sasl_plaintext', 'outbox', 'right-canary');
 like(look('untold', 'well'), qr/^connection\|f\|/, 'a TLS listener that is spoken to without');
 is(join('', grep { /canary/ } keys %told, slurp_file($node->logfile) =~ /canary/ ? 'canary in the log' : ()), '', 'no password is told');

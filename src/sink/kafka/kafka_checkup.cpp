@@ -28,6 +28,8 @@ namespace {
 constexpr int64_t kMilli = 1000;
 // After the first failed connection: others may work, of a name that has two addresses too.
 constexpr int64_t kOthersMicros = 500 * kMilli;
+// After one that the other side has closed: it says nothing of why, and the next try may.
+constexpr int64_t kHungUpMicros = 3000 * kMilli;
 // After the answer: the right to write anything at all is asked for by the library itself (InitProducerId).
 constexpr int64_t kRefusalMicros = 150 * kMilli;
 
@@ -355,7 +357,10 @@ class KafkaCheckup {
   // A leader that has not answered, and of which nothing was said, may answer still.
   int64_t GiveUpAt(const Answer& answer) const {
     if (!answer.came) {
-      return trouble_at_ == 0 ? by_ : std::min(by_, trouble_at_ + kOthersMicros * settings_.addresses);
+      const int64_t patience = kOthersMicros * settings_.addresses;
+      const bool unclear = hung_up_ && trouble_.error_class != ErrorClass::kConfig;
+      return trouble_at_ == 0 ? by_
+                              : std::min(by_, trouble_at_ + (unclear ? std::max(patience, kHungUpMicros) : patience));
     }
     int64_t last = 0;
     for (const Leader& leader : answer.leaders) {
@@ -389,6 +394,7 @@ class KafkaCheckup {
       return;
     }
     code = EventCode(code, text);
+    hung_up_ |= code == RD_KAFKA_RESP_ERR__TRANSPORT && text.find("isconnected") != std::string::npos;
     trouble_at_ = trouble_at_ == 0 ? MonotonicMicros() : trouble_at_;
     text = settings_.Explain(code, std::move(text));
     const ErrorClass error_class = EventClass(code);
@@ -543,6 +549,7 @@ class KafkaCheckup {
   std::vector<Said> said_;
   Error trouble_;  // with connections
   int64_t trouble_at_ = 0;
+  bool hung_up_ = false;
   Error fatal_;
 };
 
