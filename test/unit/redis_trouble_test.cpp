@@ -622,7 +622,9 @@ TEST_F(RedisSinkTest, AServerThatClosesEachConnectionAtOnceIsTrouble) {
   const OddServer odd(server_.socket(), true);
   Connect();
   ASSERT_TRUE(driver_->Until([&] { return !sink_->health().up; }));
-  EXPECT_EQ(sink_->health().error.code, "CONNECTION_CLOSED");
+  // Lost, where the other side had not read all that it was sent: the system says so instead of an end.
+  const std::string code = sink_->health().error.code;
+  EXPECT_TRUE(code == "CONNECTION_CLOSED" || code == "CONNECTION_LOST") << code;
   const int connections = odd.connections();
   const int64_t begin = MonotonicMicros();
   ASSERT_TRUE(driver_->Until([&] { return odd.connections() > connections + 3; }));
