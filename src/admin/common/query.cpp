@@ -23,8 +23,6 @@ namespace outbox::admin {
 
 namespace {
 
-constexpr int kMaxParams = 16;
-
 // Both are plain, except for the rows they fill, which are declared outside of the guard.
 void TakeRows(std::vector<Row>* rows) {
   if (SPI_tuptable == nullptr) {
@@ -55,17 +53,12 @@ void TakeRows(std::vector<Row>* rows) {
 
 void Execute(Access access, Plan plan, const char* sql, int count, const char* const* params, std::vector<Row>* rows) {
   WithSpiAsOwner(plan, [&] {
-    // In the memory of this statement: what was around before may be that of a procedure, which lives through all of
-    // its batches.
-    Oid types[kMaxParams];
-    Datum values[kMaxParams];
-    char nulls[kMaxParams];
+    TextParams texts;
     for (int i = 0; i < count; i++) {
-      types[i] = TEXTOID;
-      nulls[i] = params[i] == nullptr ? 'n' : ' ';
-      values[i] = params[i] == nullptr ? static_cast<Datum>(0) : CStringGetTextDatum(params[i]);
+      texts.Add(params[i]);
     }
-    int code = SPI_execute_with_args(sql, count, types, values, nulls, access == Access::kRead, 0);
+    int code =
+        SPI_execute_with_args(sql, texts.count, texts.types, texts.values, texts.nulls, access == Access::kRead, 0);
     if (code < 0) {
       ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("SPI failed: %s", SPI_result_code_string(code))));
     }
@@ -104,7 +97,7 @@ std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>&
     return AtLatestSnapshot([&] { return RunSql(Access::kRead, sql, params, plan); });
   }
   std::vector<Row> rows;
-  const char* texts[kMaxParams] = {};
+  const char* texts[TextParams::kMost] = {};
   for (size_t i = 0; i < params.size(); i++) {
     texts[i] = params[i] ? params[i]->c_str() : nullptr;
   }
@@ -132,8 +125,8 @@ void PrepareAgain(PlannedQuery* query, int params) {
   if (query->plan != nullptr && query->uses++ < kUses) {
     return;
   }
-  Oid types[kMaxParams];
-  std::fill_n(types, kMaxParams, TEXTOID);
+  Oid types[TextParams::kMost];
+  std::fill_n(types, TextParams::kMost, TEXTOID);
   SPIPlanPtr plan = SPI_prepare_cursor(query->sql, params, types, CURSOR_OPT_GENERIC_PLAN);
   if (plan == nullptr || SPI_keepplan(plan) != 0) {
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("SPI failed: %s", SPI_result_code_string(SPI_result))));
@@ -148,6 +141,12 @@ void PrepareAgain(PlannedQuery* query, int params) {
 
 }  // namespace
 
+void TextParams::Add(const char* text) {
+  types[count] = TEXTOID;
+  nulls[count] = text == nullptr ? 'n' : ' ';
+  values[count++] = text == nullptr ? static_cast<Datum>(0) : CStringGetTextDatum(text);
+}
+
 std::vector<Row> RunPlanned(PlannedQuery* query, const std::vector<Cell>& params) {
   std::vector<Row> rows;
   RunPlanned(query, params, [&rows] { TakeRows(&rows); });
@@ -161,13 +160,11 @@ void RunPlanned(PlannedQuery* query, const std::vector<Cell>& params, const std:
     }
     WithSpiAsOwner(query->how, [&] {
       PrepareAgain(query, static_cast<int>(params.size()));
-      Datum values[kMaxParams] = {};
-      char nulls[kMaxParams] = {};
-      for (size_t i = 0; i < params.size(); i++) {
-        nulls[i] = params[i] ? ' ' : 'n';
-        values[i] = params[i] ? CStringGetTextDatum(params[i]->c_str()) : Datum{0};
+      TextParams texts;
+      for (const Cell& param : params) {
+        texts.Add(param ? param->c_str() : nullptr);
       }
-      const int code = SPI_execute_plan(query->plan, values, nulls, true, 0);
+      const int code = SPI_execute_plan(query->plan, texts.values, texts.nulls, true, 0);
       if (code < 0) {
         ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("SPI failed: %s", SPI_result_code_string(code))));
       }

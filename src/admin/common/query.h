@@ -45,6 +45,19 @@ bool HasTables(std::span<const char* const> tables);
 // The columns are returned in their types' text form. Throws PgError.
 std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params = {}, Plan plan = Plan::kUsual);
 
+// Parameters of a statement, all of type text, as SPI takes them. They are made in the current memory context: fill it
+// under WithSpiAsOwner(), for what is around before may be the memory of a procedure, which lives through all of its
+// batches. Plain.
+struct TextParams {
+  static constexpr int kMost = 16;
+  Oid types[kMost];
+  Datum values[kMost];
+  char nulls[kMost];
+  int count = 0;
+
+  void Add(const char* text);  // nullptr: NULL
+};
+
 // A constant query that is asked again and again: planned once per session, and now and then anew, because tables grow.
 struct PlannedQuery {
   const char* sql;

@@ -48,24 +48,21 @@ void Fill(HeapTuple tuple, TupleDesc columns, WalkedEvent* event) {
 
 // Plain, except for the visitor, which is declared outside of the guard.
 void Walk(const char* sql, const char* const* filters, const std::function<void(const WalkedEvent&)>* visit) {
-  Oid types[kFilters];
-  Datum values[kFilters];
-  char nulls[kFilters];
-  for (int i = 0; i < kFilters; i++) {
-    types[i] = TEXTOID;
-    nulls[i] = filters[i] == nullptr ? 'n' : ' ';
-    values[i] = filters[i] == nullptr ? static_cast<Datum>(0) : CStringGetTextDatum(filters[i]);
-  }
   uint64 me = U64FromFullTransactionId(GetTopFullTransactionIdIfAny());
   WithSpiAsOwner(Plan::kUsual, [&] {
-    ForEachRow(Access::kWrite, sql, kFilters, types, values, nulls, [&](HeapTuple row, TupleDesc columns) {
-      WalkedEvent event;
-      Fill(row, columns, &event);
-      if (event.xid != me) {
-        (*visit)(event);
-      }
-      return true;
-    });
+    TextParams texts;
+    for (int i = 0; i < kFilters; i++) {
+      texts.Add(filters[i]);
+    }
+    ForEachRow(Access::kWrite, sql, texts.count, texts.types, texts.values, texts.nulls,
+               [&](HeapTuple row, TupleDesc columns) {
+                 WalkedEvent event;
+                 Fill(row, columns, &event);
+                 if (event.xid != me) {
+                   (*visit)(event);
+                 }
+                 return true;
+               });
   });
 }
 
