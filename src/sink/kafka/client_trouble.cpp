@@ -1,0 +1,120 @@
+#include "sink/kafka/client_trouble.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "base/monotonic.h"
+#include "sink/kafka/errors.h"
+#include "sink/kafka/metadata.h"
+
+namespace outbox::sink::kafka {
+namespace {
+
+// After a connection that the other side has closed: it says nothing of why, and the next try may.
+constexpr int64_t kHungUpMicros = 3'000'000;
+
+// Where something else than Kafka answers, the library takes the first four bytes for the length of an answer, and
+// advises to allow answers that long. Returns these bytes if they are text, else "".
+std::string NotKafka(const Error& error) {
+  constexpr std::string_view kSays = "nvalid response size ";
+  const size_t at = error.message.find(kSays);
+  if (error.code != "_BAD_MSG" || at == std::string::npos) {
+    return "";
+  }
+  const auto size = static_cast<uint32_t>(std::strtoul(error.message.c_str() + at + kSays.size(), nullptr, 10));
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) {
+    bytes += static_cast<char>(size >> shift & 0xff);
+  }
+  const bool text = std::all_of(bytes.begin(), bytes.end(), [](char c) { return c >= ' ' && c <= '~'; });
+  return text ? bytes : "";
+}
+
+}  // namespace
+
+std::string ConnectionHint(const Error& error) {
+  if (const std::string bytes = NotKafka(error); !bytes.empty()) {
+    return bytes == "HTTP" ? "An HTTP server listens there (Kafka's REST proxy, a console, a registry?), not a broker: "
+                             "bootstrap.servers wants the port of a Kafka listener, mostly 9092."
+                           : "Something else than Kafka listens there: its answer begins with \"" + bytes +
+                                 "\". bootstrap.servers wants the port of a Kafka listener, mostly 9092.";
+  }
+  if (error.code == "_RESOLVE") {
+    return "Are the names in bootstrap.servers right, and known to the resolver of the database server's machine?";
+  }
+  if (error.code == "_AUTHENTICATION" || error.code == "SASL_AUTHENTICATION_FAILED") {
+    return "sasl.mechanism and security.protocol are options of the server, sasl.username and sasl.password of the "
+           "user "
+           "mapping that counts: ALTER USER MAPPING ... SERVER ... OPTIONS (SET \"sasl.password\" '...').";
+  }
+  if (RefusesCertificate(error.message)) {
+    return "The broker refuses the certificate that it is shown, or that it is shown none: ssl.certificate.pem and "
+           "ssl.key.pem of the user mapping (or ssl.certificate.location and ssl.key.location of the server) have to "
+           "be of "
+           "an authority that the broker trusts, and valid now.";
+  }
+  if (error.code == "_SSL") {
+    return "ssl.ca.pem has the certificates of the authority that signed the brokers'; the names in bootstrap.servers "
+           "have to be those of the certificates; a listener without TLS wants another security.protocol.";
+  }
+  return "Does Kafka run and listen there (bootstrap.servers), no firewall between? A listener for TLS or SASL hangs "
+         "up "
+         "on clients without: see security.protocol.";
+}
+
+ClientTrouble::ClientTrouble(const Settings& settings, rd_kafka_t* handle)
+    : settings_(settings), handle_(handle), queue_(rd_kafka_queue_get_main(handle)) {
+  rd_kafka_set_log_queue(handle_, queue_);
+}
+
+void ClientTrouble::Take(int timeout_ms) {
+  while (rd_kafka_event_t* event = rd_kafka_queue_poll(queue_, timeout_ms)) {
+    if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR) {
+      TakeError(event);
+    }
+    rd_kafka_event_destroy(event);
+    timeout_ms = 0;
+  }
+}
+
+void ClientTrouble::TakeError(rd_kafka_event_t* event) {
+  int code = rd_kafka_event_error(event);
+  const char* said = rd_kafka_event_error_string(event);
+  std::string text = said == nullptr ? "" : said;
+  if (code == RD_KAFKA_RESP_ERR__FATAL) {
+    char why[512] = "";
+    code = rd_kafka_fatal_error(handle_, why, sizeof why);
+    fatal_ = MakeError(code, RuleFor(code).error_class, why);
+    return;
+  }
+  code = EventCode(code, text);
+  hung_up_ |= code == RD_KAFKA_RESP_ERR__TRANSPORT && text.find("isconnected") != std::string::npos;
+  first_at_ = first_at_ == 0 ? MonotonicMicros() : first_at_;
+  text = settings_.Explain(code, std::move(text));
+  const ErrorClass error_class = EventClass(code);
+  said_.push_back({MonotonicMicros(), MakeError(code, error_class, text)});
+  if (code != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN && (error_.ok() || error_class == ErrorClass::kConfig)) {
+    error_ = MakeError(code, error_class, std::move(text));
+  }
+}
+
+int64_t ClientTrouble::GiveUpAt(int addresses) const {
+  const int64_t patience = kOthersMicros * addresses;
+  const bool unclear = hung_up_ && error_.error_class != ErrorClass::kConfig;
+  return first_at_ == 0 ? 0 : first_at_ + (unclear ? std::max(patience, kHungUpMicros) : patience);
+}
+
+const ClientTrouble::Said* ClientTrouble::Of(const std::string& address) const {
+  const Said* found = nullptr;
+  for (const Said& said : said_) {
+    if (SpeaksOf(said.error.message, address) && (found == nullptr || found->error.error_class != ErrorClass::kConfig ||
+                                                  said.error.error_class == ErrorClass::kConfig)) {
+      found = &said;
+    }
+  }
+  return found;
+}
+
+}  // namespace outbox::sink::kafka
