@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <functional>
-#include <memory>
 #include <span>
 
 #include "base/fault_point.h"
 #include "base/monotonic.h"
-#include "sink/protocol.h"
 #include "sink/redis/commands.h"
 #include "sink/redis/errors.h"
 #include "sink/redis/reply.h"
@@ -27,9 +25,6 @@ constexpr int64_t kQuiet = 5 * 1000;
 constexpr size_t kSinglesOut = 1000;
 constexpr size_t kSinglesBytes = size_t{2} << 20;
 
-// A stream takes elements of up to 1 GB together; the one error that would be a single record's within a transaction.
-static_assert(kMaxFrame < size_t{1} << 30);
-
 // Not just this one: all transactions.
 bool ForbidsTransactions(const Error& error) {
   return error.error_class == ErrorClass::kConfig && (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND");
@@ -43,37 +38,6 @@ Error WhyDiscarded(const redisReply& reply) {
   return ReplyError(at == std::string_view::npos ? text : text.substr(at + kBecause.size()));
 }
 
-uint64_t KeyHash(uint32_t flow, std::string_view key) {
-  if (key.data() == nullptr) {
-    return 0;
-  }
-  uint64_t hash = std::hash<std::string_view>()(key) ^ (uint64_t{flow} * 0x9e3779b97f4a7c15u);
-  return hash == 0 ? 1 : hash;
-}
-
-// What a command that was executed answers: an id, or a number. Anything else was written by no one.
-bool IsDone(const Target& target, const ReplyView& reply) {
-  return reply.type == (target.form == RecordForm::kStream ? REDIS_REPLY_STRING : REDIS_REPLY_INTEGER);
-}
-
-// An error that is a record's own, where it is not known which one's.
-Error OneOf(Error error, size_t records) {
-  if (error.error_class == ErrorClass::kMessage && records > 1) {
-    error.error_class = ErrorClass::kSolo;
-  }
-  return error;
-}
-
-Error Unexpected() {
-  return {ErrorClass::kInternal, "UNEXPECTED_REPLY", "the Redis server answered a command unexpectedly"};
-}
-
-uint64_t HashOf(const Target& target, const Entry& entry) {
-  const std::hash<std::string_view> hash;
-  return hash(std::string_view(*entry.batch).substr(entry.offset, entry.size)) ^
-         (hash(target.name) * 0x9e3779b97f4a7c15u);
-}
-
 // Before a transaction or a single command.
 void AboutToSend() {
   OUTBOX_FAULT_POINT("sink.redis.call");
@@ -84,35 +48,6 @@ void ReplyHasCome() {
 }
 
 }  // namespace
-
-// Records become commands here, while the server is busy with those before: it waits for nothing but their bytes later.
-void Writer::Submit(Batch batch) {
-  if (!outcomes_.AdmitsBatch(batch)) {
-    return;
-  }
-  const auto bytes = std::make_shared<std::string>();
-  RecordReader reader(batch.records);
-  for (uint32_t i = 0; i < batch.count; ++i) {
-    if (!reader.Next(&scratch_)) {
-      outcomes_.FailUnsent(batch, i,
-                           {ErrorClass::kInternal, "BAD_RECORD", "the batch holds fewer records than it says"});
-      break;
-    }
-    if (!HasContent(scratch_)) {
-      outcomes_.FailUnsent(batch, i, {ErrorClass::kMessage, "EMPTY_RECORD", "a stream entry needs at least one field"});
-      break;
-    }
-    streams_ |= scratch_.form == RecordForm::kStream;
-    Target* target = targets_.Find(scratch_.form, scratch_.topic);
-    const size_t offset = encoded_.bytes().size();
-    AppendEntry(*target, scratch_, &encoded_);
-    targets_.Add(target, {batch.flow, batch.epoch, batch.first_seq + i, bytes, offset, encoded_.bytes().size() - offset,
-                          KeyHash(batch.flow, scratch_.key)});
-  }
-  batch.records = {};  // one of many megabytes lies here twice at most
-  bytes->assign(encoded_.bytes());
-  encoded_.Clear();
-}
 
 // --- transactions ---
 
@@ -152,8 +87,8 @@ void Writer::UseSingles(bool in_transaction) {
 }
 
 void Writer::Dispatch() {
-  if (suspects_.any()) {
-    suspects_.Expire(MonotonicMicros());
+  if (suspects_->any()) {
+    suspects_->Expire(MonotonicMicros());
   }
   if (mode_ == Mode::kSingles) {
     DispatchSingles();
@@ -212,6 +147,11 @@ bool Writer::TryIdle() {
   return true;
 }
 
+Error Writer::TakeReconnect() {
+  Error error = waiting_.TakeReconnect();
+  return error.ok() ? std::exchange(reconnect_, {}) : error;
+}
+
 void Writer::ExpectHistory(std::string replication_id) {
   history_ = std::move(replication_id);
   untold_ = false;
@@ -220,7 +160,7 @@ void Writer::ExpectHistory(std::string replication_id) {
 
 // True: nothing is sent before that is answered. The next MULTI goes along.
 bool Writer::Asks() {
-  if (!asking_ && !untold_ && !history_.empty() && targets_.records() != 0 &&
+  if (!asking_ && !untold_ && !history_.empty() && targets_->records() != 0 &&
       MonotonicMicros() - answered_at_ > kQuiet && TryIdle()) {
     AskForHistory();
     if (mode_ != Mode::kSingles) {
@@ -252,28 +192,28 @@ bool Writer::Queue(Channel* channel) {
   Parts& parts = channel->parts;
   const size_t targets = mode_ == Mode::kTransactionPerTarget ? 1 : kTransactionRecords;
   while (parts.size() < targets && records < kTransactionRecords && bytes < kTransactionBytes) {
-    Target* target = targets_.TakeReady();
+    Target* target = targets_->TakeReady();
     if (target == nullptr) {
       break;
     }
     if (target->queue.empty()) {
-      targets_.Wake(target);  // emptied meanwhile: forgotten
+      targets_->Wake(target);  // emptied meanwhile: forgotten
       continue;
     }
-    const Suspects::Suspicion suspicion = JudgeNext(*target);
+    const Suspects::Suspicion suspicion = waiting_.JudgeNext(*target);
     if (suspicion == Suspects::Suspicion::kGuilty) {
-      RefuseNext(target);
+      waiting_.RefuseNext(target);
       continue;
     }
     const bool alone = suspicion == Suspects::Suspicion::kAlone;
-    if (alone && (!parts.empty() || !suspects_.writes())) {
-      targets_.PutReadyBack(target);
+    if (alone && (!parts.empty() || !suspects_->writes())) {
+      targets_->PutReadyBack(target);
       if (parts.empty()) {
         TryWriting(*target);
       }
       break;
     }
-    parts.push_back(Take(target, alone ? 1 : kTransactionRecords - records, kTransactionBytes - bytes));
+    parts.push_back(waiting_.Take(target, alone ? 1 : kTransactionRecords - records, kTransactionBytes - bytes));
     records += parts.back().entries.size();
     bytes += parts.back().bytes;
     if (alone) {
@@ -286,7 +226,7 @@ bool Writer::Queue(Channel* channel) {
   for (Part& part : parts) {
     part.commands = AppendCommands(*part.target, part.entries, channel->pipeline->out());
     commands += part.commands;
-    targets_.Wake(part.target);  // the next transaction may have of it, too
+    targets_->Wake(part.target);  // the next transaction may have of it, too
   }
   channel->pipeline->Queued(
       commands, [channel](size_t command, const redisReply& reply) { HandleRefused(channel, command, reply); });
@@ -297,8 +237,8 @@ bool Writer::Queue(Channel* channel) {
 // Only a full one: what comes while the other one is executed goes along.
 void Writer::QueueNext() {
   Channel* next = running_ == &first_ ? &second_ : &first_;
-  if (mode_ != Mode::kTransactions || suspects_.any() || next->multi == Multi::kQueued ||
-      (targets_.records() < kTransactionRecords && targets_.bytes() < kTransactionBytes)) {
+  if (mode_ != Mode::kTransactions || suspects_->any() || next->multi == Multi::kQueued ||
+      (targets_->records() < kTransactionRecords && targets_->bytes() < kTransactionBytes)) {
     return;
   }
   const bool has_second = second_connection_->Want();
@@ -319,25 +259,6 @@ void Writer::Execute(Channel* channel) {
   Open(channel);
 }
 
-Writer::Part Writer::Take(Target* target, size_t records, size_t bytes) {
-  Part part;
-  part.target = target;
-  std::deque<Entry>& queue = target->queue;
-  part.entries.reserve(std::min(records, queue.size()));
-  while (!queue.empty() && part.entries.size() < records &&
-         (part.entries.empty() ||
-          (part.bytes + queue.front().size <= bytes && JudgeNext(*target) == Suspects::Suspicion::kInnocent))) {
-    part.bytes += queue.front().size;
-    part.entries.push_back(targets_.Take(target));
-  }
-  ++target->calls;
-  return part;
-}
-
-Suspects::Suspicion Writer::JudgeNext(const Target& target) const {
-  return suspects_.any() ? suspects_.Judge(HashOf(target, target.queue.front())) : Suspects::Suspicion::kInnocent;
-}
-
 // Whether the server takes writes over this connection, by one that changes nothing: no stream takes the id 0-0.
 // Whatever it answers, a record would have an answer, too. Nothing is on its way.
 void Writer::TryWriting(const Target& target) {
@@ -345,36 +266,11 @@ void Writer::TryWriting(const Target& target) {
   trying_ = true;
   first_.pipeline->Send(resp::Command({"XADD", target.name, "0-0", "outbox", ""}), [this](const redisReply&) {
     trying_ = false;
-    suspects_.Wrote();
+    suspects_->Wrote();
   });
   if (mode_ != Mode::kSingles) {
     Open(&first_);
   }
-}
-
-void Writer::RefuseNext(Target* target) {
-  const Entry entry = targets_.Take(target);
-  suspects_.Blame(HashOf(*target, entry));
-  outcomes_.Failed(
-      *target, entry,
-      {ErrorClass::kSolo, "CLOSES_CONNECTION",
-       "the Redis server closed the connection three times when this event came alone, of " +
-           std::to_string(entry.size) + " bytes: client-query-buffer-limit, or what a proxy lets through"});
-  AbortBarred(entry.flow);
-  targets_.Wake(target);
-}
-
-// What is on its way.
-void Writer::Suspect() {
-  std::vector<uint64_t> records;
-  for (const Channel* channel : {&first_, &second_}) {
-    for (const Part& part : channel->parts) {
-      for (const Entry& entry : part.entries) {
-        records.push_back(HashOf(*part.target, entry));
-      }
-    }
-  }
-  suspects_.Closed(records, MonotonicMicros());
 }
 
 // Before EXEC, which will discard all.
@@ -396,7 +292,7 @@ void Writer::HandleExec(Channel* channel, const redisReply* refusal, std::span<c
   Parts parts = TakeOut(channel);
   channel->multi = Multi::kOpening;
   running_ = nullptr;
-  if (AllDone(parts, answers)) {
+  if (AllWritten(parts, answers)) {
     ExecuteNext();
   } else {
     TakeBackNext();
@@ -412,25 +308,13 @@ void Writer::HandleExec(Channel* channel, const redisReply* refusal, std::span<c
   const bool whole = answers.size() == commands;
   for (Part& part : parts) {
     if (!whole) {
-      Stopped(std::move(part), 0, Unexpected(), Others::kUnknown, {});
+      waiting_.Stopped(std::move(part), 0, UnexpectedReply(), WaitingRecords::Others::kUnknown, {});
       continue;
     }
     const auto own = answers.first(part.commands);
     answers = answers.subspan(part.commands);
-    Judge(std::move(part), own);
+    waiting_.Judge(std::move(part), own);
   }
-}
-
-bool Writer::AllDone(const Parts& parts, std::span<const ReplyView> answers) {
-  size_t next = 0;
-  for (const Part& part : parts) {
-    for (size_t i = 0; i < part.commands; ++i, ++next) {
-      if (next == answers.size() || !IsDone(*part.target, answers[next])) {
-        return false;
-      }
-    }
-  }
-  return next == answers.size();
 }
 
 Writer::Channel* Writer::Waiting() {
@@ -459,7 +343,7 @@ void Writer::TakeBackNext() {
 
 void Writer::TakeBack(Channel* channel) {
   for (Part& part : TakeOut(channel)) {
-    PutBack(std::move(part));
+    waiting_.PutBack(std::move(part));
   }
   channel->multi = Multi::kClosed;
 }
@@ -489,12 +373,12 @@ void Writer::HandleDiscarded(Parts parts, Error error) {
   for (Part& part : parts) {
     if (!part.refused.ok()) {
       Error why = std::move(part.refused);
-      Stopped(std::move(part), 0, std::move(why), Others::kUnwritten, {});
+      waiting_.Stopped(std::move(part), 0, std::move(why), WaitingRecords::Others::kUnwritten, {});
     } else if (put_back) {
-      PutBack(std::move(part));
+      waiting_.PutBack(std::move(part));
     } else {
       const size_t records = part.entries.size();
-      Stopped(std::move(part), 0, OneOf(error, records), Others::kUnwritten, {});
+      waiting_.Stopped(std::move(part), 0, OneOf(error, records), WaitingRecords::Others::kUnwritten, {});
     }
   }
 }
@@ -506,12 +390,13 @@ void Writer::DispatchSingles() {
     return;
   }
   while (!alone_ && !trying_ && first_.parts.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
-    Target* target = targets_.TakeReady();
+    Target* target = targets_->TakeReady();
     if (target == nullptr) {
       break;
     }
-    if (!target->queue.empty() && JudgeNext(*target) != Suspects::Suspicion::kInnocent && !first_.parts.empty()) {
-      targets_.PutReadyBack(target);
+    if (!target->queue.empty() && waiting_.JudgeNext(*target) != Suspects::Suspicion::kInnocent &&
+        !first_.parts.empty()) {
+      targets_->PutReadyBack(target);
       break;
     }
     SendSingles(target);
@@ -522,15 +407,15 @@ void Writer::DispatchSingles() {
 void Writer::SendSingles(Target* target) {
   const bool list = target->form == RecordForm::kList;
   while (!target->queue.empty() && first_.parts.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
-    const Suspects::Suspicion suspicion = JudgeNext(*target);
+    const Suspects::Suspicion suspicion = waiting_.JudgeNext(*target);
     if (suspicion != Suspects::Suspicion::kInnocent && !first_.parts.empty()) {
       break;
     }
     if (suspicion == Suspects::Suspicion::kGuilty) {
-      RefuseNext(target);
+      waiting_.RefuseNext(target);
       return;
     }
-    if (suspicion == Suspects::Suspicion::kAlone && !suspects_.writes()) {
+    if (suspicion == Suspects::Suspicion::kAlone && !suspects_->writes()) {
       TryWriting(*target);
       break;
     }
@@ -539,14 +424,14 @@ void Writer::SendSingles(Target* target) {
     if ((list && target->calls != 0) || (key_hash != 0 && !target->busy.insert(key_hash).second)) {
       return;  // what is on its way wakes the target
     }
-    Part part = Take(target, list && !alone_ ? kTransactionRecords : 1, kTransactionBytes);
+    Part part = waiting_.Take(target, list && !alone_ ? kTransactionRecords : 1, kTransactionBytes);
     part.key_hash = key_hash;
     SendPart(std::move(part));
     if (alone_) {
       break;
     }
   }
-  targets_.Wake(target);
+  targets_->Wake(target);
 }
 
 void Writer::SendPart(Part part) {
@@ -567,13 +452,13 @@ void Writer::HandleSingle(const redisReply& reply) {
   --part.target->calls;
   part.target->busy.erase(part.key_hash);
   const ReplyView answer{reply.type, Text(reply)};
-  Judge(std::move(part), {&answer, 1});
+  waiting_.Judge(std::move(part), {&answer, 1});
 }
 
 // --- outcomes ---
 
 // All that is on its way has come back, or never will.
-Writer::Parts Writer::TakeOut(Channel* channel) {
+Parts Writer::TakeOut(Channel* channel) {
   Parts parts = std::exchange(channel->parts, {});
   for (Part& part : parts) {
     --part.target->calls;
@@ -582,94 +467,19 @@ Writer::Parts Writer::TakeOut(Channel* channel) {
   return parts;
 }
 
-// `answers`: one of each command of the part.
-void Writer::Judge(Part part, std::span<const ReplyView> answers) {
-  Target* target = part.target;
-  const size_t count = part.entries.size();
-  size_t done = 0;
-  while (done < answers.size() && IsDone(*target, answers[done])) {
-    ++done;
-  }
-  const size_t written = done == answers.size() ? count : done;
-  for (size_t i = 0; suspects_.any() && i < written; ++i) {
-    suspects_.Written(HashOf(*target, part.entries[i]));
-  }
-  if (written > 0) {
-    suspects_.Wrote();  // below, numbers have no text: lists and channels have no places
-    outcomes_.Delivered(*target, std::span<const Entry>(part.entries).first(written), answers[0].text,
-                        answers[done - 1].text);
-  }
-  if (written == count) {
-    targets_.Wake(target);
-    return;
-  }
-  const ReplyView& refusal = answers[done];
-  const size_t records = answers.size() == count ? 1 : count;  // of the command that was refused
-  Stopped(std::move(part), written,
-          refusal.type == REDIS_REPLY_ERROR ? OneOf(ReplyError(refusal.text), records) : Unexpected(),
-          Others::kAnswered, answers);
-}
-
-void Writer::PutBack(Part part) {
-  Target* target = part.target;
-  targets_.PutBack(target, std::move(part.entries));
-  targets_.Wake(target);
-}
-
-void Writer::Stopped(Part part, size_t done, Error error, Others others, std::span<const ReplyView> answers) {
-  const Entry failed = std::move(part.entries[done]);
-  if (NeedsReconnect(error)) {
-    reconnect_ = error;
-  }
-  outcomes_.Failed(*part.target, failed, std::move(error));
-  // A transaction goes on behind a command that fails: each command of it has an answer of its own.
-  const auto unsent = [others, answers](size_t record) {
-    return others == Others::kUnwritten ||
-           (others == Others::kAnswered && answers[std::min(record, answers.size() - 1)].type == REDIS_REPLY_ERROR);
-  };
-  std::vector<Entry> again;
-  for (size_t i = done + 1; i < part.entries.size(); ++i) {
-    if (outcomes_.Admits(part.entries[i])) {
-      again.push_back(std::move(part.entries[i]));
-    } else {
-      outcomes_.Aborted(part.entries[i], unsent(i));
-    }
-  }
-  part.entries = std::move(again);
-  targets_.PutBack(part.target, std::move(part.entries));
-  AbortBarred(failed.flow);
-  targets_.Wake(part.target);
-}
-
-// What waits of a flow that was stopped.
-void Writer::AbortBarred(uint32_t flow) {
-  std::vector<Entry> barred;
-  targets_.Remove([this, flow](const Entry& entry) { return entry.flow == flow && !outcomes_.Admits(entry); }, &barred);
-  for (const Entry& entry : barred) {
-    outcomes_.Aborted(entry, true);
-  }
-}
-
 void Writer::AbortAll(bool closed) {
   if (closed) {
-    Suspect();
+    waiting_.Suspect({&first_.parts, &second_.parts});
   }
   if (Channel* channel = Waiting()) {
     TakeBack(channel);
   }
   for (Part& part : TakeOut(running_ == &second_ ? &second_ : &first_)) {
-    // Redis closes the connection behind a command that it cannot take at all: no EXEC is answered then.
-    size_t begin = 0;
-    if (!part.refused.ok()) {
-      outcomes_.Failed(*part.target, part.entries[begin++], std::move(part.refused));
-    }
-    for (size_t i = begin; i < part.entries.size(); ++i) {
-      outcomes_.Aborted(part.entries[i], false);
-    }
+    waiting_.AbortSent(std::move(part));
   }
   running_ = nullptr;
   ForgetConnection();
-  AbortWaiting();
+  waiting_.AbortWaiting();
 }
 
 void Writer::ForgetConnection() {
@@ -682,15 +492,7 @@ void Writer::ForgetConnection() {
   discarding_ = false;
   stuck_ = false;
   reconnect_ = {};
-}
-
-void Writer::AbortWaiting() {
-  std::vector<Entry> waiting;
-  targets_.Remove([](const Entry&) { return true; }, &waiting);
-  for (const Entry& entry : waiting) {
-    outcomes_.Aborted(entry, true);
-  }
-  targets_.Clear();
+  (void)waiting_.TakeReconnect();
 }
 
 void Writer::Clear() {
@@ -698,8 +500,7 @@ void Writer::Clear() {
   second_.parts.clear();
   running_ = nullptr;
   LeaveSecond();
-  targets_.Clear();
-  outcomes_.Clear();
+  waiting_.Clear();
 }
 
 }  // namespace outbox::sink

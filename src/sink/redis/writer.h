@@ -19,8 +19,8 @@
 // A server that becomes a replica and a primary again keeps its connections, and may have lost what it had. While
 // records go it refuses some; one that nothing was sent to for a moment is asked for the history of its data first.
 //
-// A record that was on its way when the connection was closed is sent alone (suspects.h), behind a write that changes
-// nothing where the connection has taken none.
+// A record that was on its way when the connection was closed is sent alone (waiting_records.h), behind a write that
+// changes nothing where the connection has taken none.
 //
 // Where transactions are forbidden: one command for each record, never two records of a key at once.
 //
@@ -28,20 +28,14 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include "sink/redis/command_pipeline.h"
-#include "sink/redis/record_outcomes.h"
-#include "sink/redis/resp.h"
 #include "sink/redis/second_connection.h"
-#include "sink/redis/suspects.h"
-#include "sink/redis/targets.h"
+#include "sink/redis/waiting_records.h"
 #include "sink/sink.h"
 
 namespace outbox::sink {
@@ -50,9 +44,9 @@ class Writer {
  public:
   // `maxlen`: what streams are trimmed to, "": never.
   Writer(Pipeline* pipeline, SecondConnection* second, std::string maxlen)
-      : second_connection_(second), first_{pipeline}, second_{second->pipeline()}, targets_(std::move(maxlen)) {}
+      : second_connection_(second), first_{pipeline}, second_{second->pipeline()}, waiting_(std::move(maxlen)) {}
 
-  void Submit(Batch batch);
+  void Submit(Batch batch) { waiting_.Submit(std::move(batch)); }
   // Part of the greeting: tries a transaction. `lost` is called when the connection is of no use.
   void Probe(const std::function<void(Error)>& lost);
   // Sends what may be sent.
@@ -70,16 +64,16 @@ class Writer {
   void ForgetConnection();
   // The connection is lost: all that is on its way is aborted, and what waits. `closed`: by the other side.
   void AbortAll(bool closed);
-  void AbortWaiting();
+  void AbortWaiting() { waiting_.AbortWaiting(); }
   // Forgets everything; nothing is reported afterwards.
   void Clear();
 
-  Outcomes* outcomes() { return &outcomes_; }
-  const Outcomes& outcomes() const { return outcomes_; }
+  Outcomes* outcomes() { return waiting_.outcomes(); }
+  const Outcomes& outcomes() const { return waiting_.outcomes(); }
   // The server refuses transactions, as far as this connection knows.
   bool sends_singles() const { return mode_ == Mode::kSingles; }
   // A connection to this run of the server can be used. See Suspects.
-  void Meet(const std::string& server_run) { suspects_.Met(server_run); }
+  void Meet(const std::string& server_run) { suspects_->Met(server_run); }
   // The connection is in a transaction, for all that is known, that cannot be ended: another one is needed, which
   // begins none.
   bool stuck() const { return stuck_; }
@@ -91,9 +85,9 @@ class Writer {
   // The server did not answer that: nothing is sent before another connection, which finds out why.
   bool untold() const { return untold_; }
   // Whether there was ever a record for a stream.
-  bool writes_streams() const { return streams_; }
+  bool writes_streams() const { return waiting_.has_streams(); }
   // Why another server may answer the same name by now: connect again. Not ok() once after such a reply.
-  Error TakeReconnect() { return std::exchange(reconnect_, {}); }
+  Error TakeReconnect();
 
  private:
   enum class Mode {
@@ -108,16 +102,6 @@ class Writer {
     kQueued,   // records are sent, and wait for what the other connection executes
     kRunning,  // records and EXEC are sent, and MULTI for the next
   };
-  // Records of one target that are on their way together.
-  struct Part {
-    Target* target = nullptr;
-    std::vector<Entry> entries;
-    size_t bytes = 0;
-    size_t commands = 0;
-    uint64_t key_hash = 0;  // kSingles: what is in target->busy for it
-    Error refused = {};     // the first refusal of one of its commands, before EXEC
-  };
-  using Parts = std::deque<Part>;
   // A connection, and what of its transaction is on the way.
   struct Channel {
     Pipeline* pipeline;
@@ -131,14 +115,9 @@ class Writer {
   bool Asks();
   void QueueNext();
   void Execute(Channel* channel);
-  Part Take(Target* target, size_t records, size_t bytes);
-  Suspects::Suspicion JudgeNext(const Target& target) const;
   void TryWriting(const Target& target);
-  void RefuseNext(Target* target);
-  void Suspect();
   static void HandleRefused(Channel* channel, size_t command, const redisReply& reply);
   void HandleExec(Channel* channel, const redisReply* refusal, std::span<const ReplyView> answers);
-  static bool AllDone(const Parts& parts, std::span<const ReplyView> answers);
   Channel* Waiting();  // whose transaction waits for the other one's; nullptr: neither
   void ExecuteNext();
   void TakeBackNext();
@@ -152,38 +131,26 @@ class Writer {
   void HandleSingle(const redisReply& reply);
 
   Parts TakeOut(Channel* channel);
-  void Judge(Part part, std::span<const ReplyView> answers);
-  // Some were not written, for no fault of theirs.
-  void PutBack(Part part);
-  // What is known of the records behind one that failed.
-  enum class Others : uint8_t { kUnknown, kUnwritten, kAnswered };
-  // The first `done` were written, the next one failed with `error`; the rest is aborted or put back. `answers`: of
-  // each command, where they were answered.
-  void Stopped(Part part, size_t done, Error error, Others others, std::span<const ReplyView> answers);
-  void AbortBarred(uint32_t flow);
 
   SecondConnection* const second_connection_;
   Channel first_;
   Channel second_;
   Channel* running_ = nullptr;  // whose EXEC is not answered; nothing is queued on the other one but then
-  Targets targets_;
-  Outcomes outcomes_;
-  Suspects suspects_;
+  WaitingRecords waiting_;
+  Targets* const targets_ = waiting_.targets();
+  Suspects* const suspects_ = waiting_.suspects();
   bool alone_ = false;          // kSingles: a suspect is on its way
   bool trying_ = false;         // what TryWriting() has sent has no answer
   bool discarding_ = false;     // DISCARD has no answer
   bool stuck_ = false;          // it was refused
   bool without_multi_ = false;  // the next connection is to begin none
   Mode mode_ = Mode::kTransactions;
-  bool streams_ = false;  // there was a record for one
   size_t bytes_out_ = 0;  // kSingles: of what has no answer
   std::string history_;
   int64_t answered_at_ = 0;  // when records were, or the question for it, monotonic microseconds
   bool asking_ = false;
   bool untold_ = false;
   Error reconnect_;
-  Record scratch_;        // keeps its memory, as the next does
-  resp::Buffer encoded_;  // of the batch that is being submitted
 };
 
 }  // namespace outbox::sink
