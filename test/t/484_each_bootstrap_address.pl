@@ -46,7 +46,7 @@ is(checks(@rows), 'connection:f', 'all are dead: that is what is said, once');
 
 @rows = rows([ $living, $other->{bootstrap}, $closed ]);
 is(checks(@rows), 'connection:t bootstrap:f bootstrap:t', 'addresses of two clusters');
-like($rows[1], qr/\|ANOTHER_CLUSTER\|.*two clusters: \Q$living\E is of "[^"]+", and \Q$other->{bootstrap}\E of "[^"]+"/, 'which they are');
+like($rows[1], qr/\|TWO_CLUSTERS\|.*two clusters: \Q$living\E is of "[^"]+", and \Q$other->{bootstrap}\E of "[^"]+"/, 'which they are');
 
 no_server_crashed($node);
 done_testing();

@@ -115,7 +115,7 @@ void BootstrapCheck::TellAnotherCluster(std::vector<CheckupRow>* rows) const {
     } else if (address.answer.cluster != first->answer.cluster) {
       rows->push_back(
           {"bootstrap",
-           {ErrorClass::kConfig, "ANOTHER_CLUSTER",
+           {ErrorClass::kConfig, "TWO_CLUSTERS",
             "bootstrap.servers has addresses of two clusters: " + first->name + " is of \"" + first->answer.cluster +
                 "\", and " + address.name + " of \"" + address.answer.cluster + "\""},
            "",

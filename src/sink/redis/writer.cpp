@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 #include <span>
+#include <string_view>
+#include <utility>
 
 #include "base/fault_point.h"
 #include "base/monotonic.h"
