@@ -70,7 +70,7 @@ class KeySet {
   }
 
  private:
-  // The upper bits of a multiplication by 2^64 / golden ratio (Knuth, 6.4): FNV's lower bits run in rows where ids do.
+  // The upper bits of a multiplication by 2^64 / golden ratio (Knuth, 6.4).
   size_t Home(uint64_t key) const { return (key * 0x9e3779b97f4a7c15ULL) >> shift_; }
   void Grow() {
     std::vector<uint64_t> old = std::exchange(slots_, std::vector<uint64_t>(slots_.empty() ? 16 : slots_.size() * 2));

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "pg/key_secret.h"
+#include "pg/transaction.h"
+
 namespace outbox::worker {
 
 namespace {
@@ -18,6 +21,8 @@ relay::DestinationId MadeUpId(const std::string& server, std::map<std::string, r
 }  // namespace
 
 RelayConfig LoadRelayConfig(uint32_t owner, std::map<std::string, relay::DestinationId>* made_up) {
+  // Before any lane of it computes a key.
+  pg::InTransaction(CurrentMemoryContext, [] { pg::LoadKeySecret(); });
   std::vector<log::Route> routes;
   log::ListRoutes(&routes);
   std::vector<std::string> names;

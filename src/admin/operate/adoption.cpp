@@ -323,8 +323,12 @@ void LetLanesGo(const Adoption& adoption) {
            "outbox_internal.home() "
            "WHERE route_id = $1::bigint",
            {route[0], Cell(SnapshotWithout(unread)), unread.empty() ? Cell() : Cell(SnapshotWithout({}))});
+    // Hashed under the original's secret.
     RunSql(Access::kWrite,
-           "UPDATE outbox_internal.parked SET xid = NULL WHERE route_id = $1::bigint AND xid IS NOT NULL", {route[0]});
+           "UPDATE outbox_internal.parked SET xid = NULL, order_key = CASE WHEN order_key IS NOT NULL THEN "
+           "outbox_internal.order_key(topic, aggregate_type, aggregate_id) END "
+           "WHERE route_id = $1::bigint AND (xid IS NOT NULL OR order_key IS NOT NULL)",
+           {route[0]});
   }
   RunSql(Access::kWrite, "UPDATE outbox_internal.adoption SET phase = 'history', done_to = '-infinity'");
   pg::NoteConfigChange();

@@ -14,6 +14,7 @@
 #include "format/record_format.h"
 #include "parked/statements.h"
 #include "pg/clock.h"
+#include "pg/key_secret.h"
 #include "pg/wall.h"
 
 namespace outbox::admin {
@@ -319,6 +320,7 @@ bool HoldRoute(const std::string& route_id) {
 const format::RouteSpec* Resolver::Spec(const std::string& route) {
   auto known = specs_.find(route);
   if (known == specs_.end()) {
+    pg::Guard([] { pg::LoadKeySecret(); });  // before any key is computed
     std::vector<LaneRecord> lanes = LoadLanes(route, Access::kWrite);
     known = specs_.emplace(route, lanes.empty() || !lanes[0].works() ? nullptr : lanes[0].spec).first;
   }

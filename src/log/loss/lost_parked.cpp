@@ -55,7 +55,7 @@ int64_t PutParkedBack(const LaneId& lane, int64_t at, const ParkedColumns& again
       "due_at,"
       " aggregate_type, aggregate_id, event_type, payload, content_type, headers, own_topic, topic, error_class,"
       " error_code, error_message, failed_at, xid) SELECT $1, $2, l.created_at, l.id, k.replay, 'retrying', "
-      "k.order_key,"
+      "CASE WHEN k.order_key IS NOT NULL THEN outbox_internal.order_key(k.topic, l.aggregate_type, l.aggregate_id) END,"
       " $11, l.aggregate_type, l.aggregate_id, l.event_type, l.payload, l.content_type, CASE WHEN k.replay = 0"
       " THEN l.headers ELSE coalesce(l.headers, '{}') || jsonb_build_object('outbox-replay', k.replay::text) END,"
       " CASE WHEN k.moved THEN k.topic ELSE l.topic END, k.topic, 'destination', 'LOST_WRITES',"

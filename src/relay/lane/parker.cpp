@@ -5,6 +5,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/order_key.h"
+
 namespace outbox::relay {
 
 // --- before sending ----------------------------------------------------------------------------------------------
@@ -36,7 +38,7 @@ bool Parker::CheckDiverts(const Event& event, int64_t wall, Diversion* diversion
   }
   diversion->paused = lane_->spec().PausesKey(event.aggregate_type, event.aggregate_id);
   return diversion->paused ||
-         lane_->parked->Holds(order_key_(lane_->format->Topic(event), event.aggregate_type, event.aggregate_id));
+         lane_->parked->Holds(OrderKey(lane_->format->Topic(event), event.aggregate_type, event.aggregate_id));
 }
 
 CallResult Parker::ParkDiverted(TurnContext* turn) {

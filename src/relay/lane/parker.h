@@ -10,7 +10,6 @@
 #include <deque>
 #include <vector>
 
-#include "base/order_key.h"
 #include "relay/common/call_retry.h"
 #include "relay/common/outcomes.h"
 #include "relay/common/turn.h"
@@ -82,8 +81,7 @@ class Parker {
 
   LaneContext* const lane_;
   Keys keys_ = Keys::kFree;
-  uint64_t late_holds_ = 0;  // of the queue, seen
-  OrderKeyer order_key_;
+  uint64_t late_holds_ = 0;          // of the queue, seen
   std::vector<Diversion> diverted_;  // passed over; ascending
   std::deque<Refusal> refused_;      // ascending once arranged
 };

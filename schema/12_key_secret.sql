@@ -1,0 +1,13 @@
+-- What order keys are hashed under: src/base/order_key.h. Not in a dump: adopt() hashes anew what a dump brings.
+CREATE TABLE outbox_internal.key_secret (
+  secret uuid NOT NULL
+);
+COMMENT ON TABLE outbox_internal.key_secret IS 'one row, never changed: the secret under which order keys are hashed, so that nobody can choose a key that shares its hash with another';
+COMMENT ON COLUMN outbox_internal.key_secret.secret IS 'at random, from gen_random_uuid()';
+REVOKE ALL ON outbox_internal.key_secret FROM PUBLIC;
+INSERT INTO outbox_internal.key_secret (secret) VALUES (pg_catalog.gen_random_uuid());
+
+CREATE OR REPLACE FUNCTION outbox_internal.order_key(topic text, aggregate_type text, aggregate_id text) RETURNS bigint
+  LANGUAGE c STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'outbox_order_key';
+REVOKE ALL ON FUNCTION outbox_internal.order_key(text, text, text) FROM PUBLIC;
+COMMENT ON FUNCTION outbox_internal.order_key(text, text, text) IS 'what stands in outbox_internal.parked.order_key for a key; NULL: no key';
