@@ -29,6 +29,7 @@ CREATE TABLE outbox_internal.parked (
   parked_at      timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
   xid            xid8,
   due_since      timestamptz,
+  deliver_at     timestamptz,
   PRIMARY KEY (route_id, created_at, id, replay),
   CONSTRAINT parked_state CHECK (state IN ('retrying', 'blocked', 'scheduled', 'dead')),
   CONSTRAINT parked_due CHECK ((due_at IS NOT NULL) = (state IN ('retrying', 'scheduled')))
@@ -75,7 +76,8 @@ COMMENT ON COLUMN outbox_internal.parked.error_message IS 'for people';
 COMMENT ON COLUMN outbox_internal.parked.failed_at IS 'when it failed last';
 COMMENT ON COLUMN outbox_internal.parked.parked_at IS 'when it came here';
 COMMENT ON COLUMN outbox_internal.parked.xid IS 'as in outbox_internal.log; NULL: it came here under an older version, or with a dump';
-COMMENT ON COLUMN outbox_internal.parked.due_since IS 'of one that was blocked when it fell due: its time then; NULL: it may go since it was emitted, for all that is its own';
+COMMENT ON COLUMN outbox_internal.parked.due_since IS 'of one that was blocked when it fell due: its time then; NULL: it may go since it was emitted, or since its deliver_at, for all that is its own';
+COMMENT ON COLUMN outbox_internal.parked.deliver_at IS 'of the event, as in outbox_internal.log; NULL: it has none, or came here under an older version or with a dump of one';
 
 CREATE TABLE outbox_internal.outcome (
   at         timestamptz NOT NULL,

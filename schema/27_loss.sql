@@ -85,7 +85,7 @@ BEGIN
   -- The words about each are in src/admin/guard/by_hand.cpp (scripts/check-guards compares). Rows are looked at one by one
   -- where that costs no worker anything, else only where outbox.allow_loss is on, for the sake of what is told.
   FOR name, commands, each_row IN VALUES
-    ('outbox_internal.parked', 'UPDATE OF route_id, lane, created_at, id, replay, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, content_type, headers, own_topic, topic, xid', 'AFTER'),
+    ('outbox_internal.parked', 'UPDATE OF route_id, lane, created_at, id, replay, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, content_type, headers, own_topic, topic, xid, deliver_at', 'AFTER'),
     ('outbox_internal.foreign_event', 'UPDATE OF created_at, id, aggregate_type, aggregate_id, event_type, payload, content_type, headers, topic, deliver_at, xid, home, subscribed', 'AFTER'),
     ('outbox.route', 'INSERT OR UPDATE OF id, lanes, lanes_wanted, lanes_begun, common_snapshot, start_snapshot, start_time', 'AFTER'),
     ('outbox_internal.lane', 'INSERT OR UPDATE OF route_id, lane, since, window_from, window_to, done_to, home, repeats_to', 'AFTER'),

@@ -5,11 +5,11 @@
 
 CREATE OR REPLACE VIEW outbox_internal.whole_log AS
   SELECT d.created_at, d.id, d.xid, d.aggregate_type, d.aggregate_id, d.event_type, d.payload, d.content_type, d.headers,
-         d.topic, d.tableoid AS source, d.ctid AS place
+         d.topic, d.tableoid AS source, d.ctid AS place, d.deliver_at
   FROM outbox_internal.log d
   UNION ALL
   SELECT s.created_at, s.id, s.xid, s.aggregate_type, s.aggregate_id, s.event_type, s.payload, s.content_type, s.headers,
-         s.topic, s.tableoid, s.ctid
+         s.topic, s.tableoid, s.ctid, s.deliver_at
   FROM outbox_internal.log_spare s;
 REVOKE ALL ON outbox_internal.whole_log FROM PUBLIC;
 COMMENT ON VIEW outbox_internal.whole_log IS 'all events: outbox_internal.log and outbox_internal.log_spare';
@@ -25,6 +25,7 @@ COMMENT ON COLUMN outbox_internal.whole_log.headers IS 'as in outbox_internal.lo
 COMMENT ON COLUMN outbox_internal.whole_log.topic IS 'as in outbox_internal.log';
 COMMENT ON COLUMN outbox_internal.whole_log.source IS 'table that the row is in';
 COMMENT ON COLUMN outbox_internal.whole_log.place IS 'where in that table';
+COMMENT ON COLUMN outbox_internal.whole_log.deliver_at IS 'as in outbox_internal.log';
 
 -- Its tables, of which there is always one that has no day: who asks for those of the log must not forget it.
 CREATE OR REPLACE VIEW outbox_internal.log_table AS

@@ -8,7 +8,7 @@ CREATE OR REPLACE VIEW outbox_internal.due_keyed AS
   SELECT p.route_id, p.lane, p.due_at, p.created_at, p.state, p.sender, p.topic, p.failed_at, p.error_class, p.error_code,
          p.error_message, p.order_key,
          CASE WHEN p.state OPERATOR(pg_catalog.=) 'retrying' AND p.failed_at IS NULL
-              THEN coalesce(p.due_since, p.created_at) END AS turn_since
+              THEN coalesce(p.due_since, greatest(p.created_at, p.deliver_at)) END AS turn_since
   FROM outbox_internal.parked p
   WHERE p.due_at IS NOT NULL AND p.order_key IS NOT NULL;
 REVOKE ALL ON outbox_internal.due_keyed FROM PUBLIC;

@@ -51,7 +51,8 @@ class NewRows {
         topic_(rows),
         attempts_(rows),
         error_(rows),
-        xid_(rows) {}
+        xid_(rows),
+        deliver_at_(rows) {}
 
   void Add(const relay::Parking& parking) {
     const Event& event = parking.event;
@@ -71,6 +72,7 @@ class NewRows {
     attempts_.Add(Int32GetDatum(parking.attempts));
     error_.Add(parking.error);
     event.xid == 0 ? xid_.AddNull() : xid_.Add(Int64GetDatum(static_cast<int64>(event.xid)));
+    event.deliver_at == 0 ? deliver_at_.AddNull() : deliver_at_.Add(TimeDatum(event.deliver_at));
   }
 
   // In the order of insert_parked, from $4 on.
@@ -91,31 +93,33 @@ class NewRows {
     arguments->Add(attempts_.Array(INT4OID));
     error_.AddTo(arguments);
     arguments->Add(xid_.Array(INT8OID));
+    arguments->Add(deliver_at_.Array(TIMESTAMPTZOID));
   }
 
  private:
   Column created_at_, id_, state_, key_, due_, aggregate_type_, aggregate_id_, event_type_, payload_, content_type_;
   Column headers_, own_topic_, topic_, attempts_;
   ErrorColumns error_;
-  Column xid_;
+  Column xid_, deliver_at_;
 };
 
 Statement insert_parked = {
     "INSERT INTO outbox_internal.parked AS p (route_id, lane, created_at, id, state, order_key, due_at, aggregate_type,"
     " aggregate_id, event_type, payload, content_type, headers, own_topic, topic, attempts, error_class, error_code,"
-    " error_message, failed_at, xid)"
+    " error_message, failed_at, xid, deliver_at)"
     " SELECT l.route_id, l.lane, e.created_at, e.id, e.state, e.order_key, e.due_at, e.aggregate_type, "
     "e.aggregate_id,"
     " e.event_type, e.payload, e.content_type, e.headers, e.own_topic, e.topic, e.attempts, e.error_class,"
     " e.error_code, e.error_message, CASE WHEN e.error_class IS NULL THEN NULL ELSE clock_timestamp() END,"
-    " e.xid::text::xid8"
+    " e.xid::text::xid8, e.deliver_at"
     " FROM outbox_internal.lane l CROSS JOIN ROWS FROM (unnest($4), unnest($5), unnest($6),"
     " unnest($7), unnest($8), unnest($9), unnest($10),"
     " unnest($11), unnest($12), unnest($13), unnest($14),"
     " unnest($15), unnest($16), unnest($17), unnest($18),"
-    " unnest($19), unnest($20), unnest($21))"
+    " unnest($19), unnest($20), unnest($21), unnest($22))"
     " AS e(created_at, id, state, order_key, due_at, aggregate_type, aggregate_id, event_type, payload, content_type,"
-    " headers, own_topic, topic, attempts, error_class, error_code, error_message, xid)"
+    " headers, own_topic, topic, attempts, error_class, error_code, error_message, xid,"
+    " deliver_at)"
     " WHERE l.route_id = $1 AND l.lane = $2"
     " AND l.owner = $3"
     " ON CONFLICT (route_id, created_at, id, replay) DO UPDATE SET lane = excluded.lane,"
@@ -129,13 +133,18 @@ Statement insert_parked = {
     " error_code = CASE WHEN excluded.error_class IS NULL THEN p.error_code ELSE excluded.error_code END,"
     " error_message = CASE WHEN excluded.error_class IS NULL THEN p.error_message ELSE excluded.error_message END,"
     " failed_at = coalesce(excluded.failed_at, p.failed_at)",
-    21,
-    {INT8OID,      INT4OID,       INT8OID,      TIMESTAMPTZARRAYOID,
-     UUIDARRAYOID, TEXTARRAYOID,  INT8ARRAYOID, TIMESTAMPTZARRAYOID,
-     TEXTARRAYOID, TEXTARRAYOID,  TEXTARRAYOID, BYTEAARRAYOID,
-     TEXTARRAYOID, JSONBARRAYOID, TEXTARRAYOID, TEXTARRAYOID,
-     INT4ARRAYOID, TEXTARRAYOID,  TEXTARRAYOID, TEXTARRAYOID,
-     INT8ARRAYOID},
+    22,
+    {INT8OID,      INT4OID,
+     INT8OID,      TIMESTAMPTZARRAYOID,
+     UUIDARRAYOID, TEXTARRAYOID,
+     INT8ARRAYOID, TIMESTAMPTZARRAYOID,
+     TEXTARRAYOID, TEXTARRAYOID,
+     TEXTARRAYOID, BYTEAARRAYOID,
+     TEXTARRAYOID, JSONBARRAYOID,
+     TEXTARRAYOID, TEXTARRAYOID,
+     INT4ARRAYOID, TEXTARRAYOID,
+     TEXTARRAYOID, TEXTARRAYOID,
+     INT8ARRAYOID, TIMESTAMPTZARRAYOID},
     nullptr};
 
 bool InsertPortion(const ParkedOwner& owner, std::span<const relay::Parking> events) {

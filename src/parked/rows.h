@@ -38,12 +38,12 @@ class FrontColumns {
 // text[]
 Datum TopicArray(const std::vector<std::string>& topics);
 
-// The columns that ReadClaimed expects, of a row of outbox_internal.parked under the alias p. A row has its deliver_at
-// only as long as it is `scheduled`; when a replay is due is none.
+// The columns that ReadClaimed expects, of a row of outbox_internal.parked under the alias p, which is due. What
+// goes before its deliver_at (retry() has it go, or it is replayed) was due when it went.
 #define OUTBOX_CLAIMED_COLUMNS                                                                                      \
   "p.created_at, p.id, p.replay, p.order_key, p.state, p.attempts, p.aggregate_type, p.aggregate_id, p.event_type," \
-  " p.payload, p.content_type, p.headers, p.own_topic, CASE WHEN p.state = 'scheduled' AND p.replay = 0 THEN "      \
-  "p.due_at END"
+  " p.payload, p.content_type, p.headers, p.own_topic, CASE WHEN p.deliver_at IS NOT NULL THEN "                    \
+  "least(p.deliver_at, p.due_at) WHEN p.state = 'scheduled' AND p.replay = 0 THEN p.due_at END"
 
 // From a row of the last result, the columns beginning at `column`. Bytes go into the arena. A replay carries the
 // header outbox-replay with its number.

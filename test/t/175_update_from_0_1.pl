@@ -95,6 +95,15 @@ unlike($err, qr/does not exist/, 'and the question has what it needs');
 is($code, 0, 'what is not its own goes without being asked') or diag($err);
 ($code, $out, $err) = $node->psql('bare', 'SET outbox.allow_loss = on; DROP EXTENSION outbox CASCADE');
 is($code, 0, 'unless it may be lost') or diag($err);
+# When it was due was known only as long as it waited for that: from now on always.
+is($node->safe_psql('bare', q{BEGIN; CREATE EXTENSION outbox VERSION '0.1'; CREATE SERVER nowhere FOREIGN DATA WRAPPER outbox_log;
+	INSERT INTO outbox.route (name, server, topic, lanes, start_snapshot, start_time) VALUES ('r', 'nowhere', 't', 1, pg_current_snapshot(), 'infinity');
+	INSERT INTO outbox.parked (route_id, lane, created_at, id, replay, state, due_at, aggregate_type, event_type, topic)
+	SELECT r.id, 0, now(), gen_random_uuid(), n, CASE n WHEN 2 THEN 'retrying' ELSE 'scheduled' END, now() + n * interval '1 h', 't', 'e', 't' FROM outbox.route r, generate_series(0, 2) n;
+	INSERT INTO outbox.parked (route_id, lane, created_at, id, state, due_at, aggregate_type, event_type, topic)
+	SELECT r.id, 0, now(), gen_random_uuid(), 'retrying', now(), 't', 'e', 't' FROM outbox.route r;
+	ALTER EXTENSION outbox UPDATE; SELECT replay, state, deliver_at = due_at FROM outbox_internal.parked ORDER BY 1, 2; ROLLBACK}),
+	"0|retrying|\n0|scheduled|t\n1|scheduled|\n2|retrying|", 'what waits for its time keeps it');
 
 # --- in use ---
 $node->safe_psql('postgres', "DROP EXTENSION outbox; CREATE EXTENSION outbox VERSION '0.1'");

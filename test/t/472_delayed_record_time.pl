@@ -51,11 +51,11 @@ sql(q{SELECT outbox.resume('r', topic => 'any')});
 ok(wait_until(sub { $kafka->count('any') == 4 }, 60), 'it arrives');
 is(record_times('any')->{paused}, 'due', 'with the time when it was due');
 
-# A replay is of old events: that it is sent now makes none young.
+# A replay is of old events: that it is sent now makes none young, and none older than it was.
 sql(q{CALL outbox.replay(since => '-infinity', route => 'r', aggregate_type => 'any', per_second => 1, dry_run => false)});
 ok(wait_until(sub { $kafka->count('any') == 8 }, 60), 'all four are sent again');
 is_deeply({ map { $_ => record_times('any')->{"$_ again"} } 'scheduled', 'past', 'at once', 'paused' },
-	{ scheduled => 'created', past => 'created', 'at once' => 'created', paused => 'created' }, 'with the time of the event');
+	{ scheduled => 'due', past => 'created', 'at once' => 'created', paused => 'due' }, 'with the time that they had');
 
 ok(wait_until(sub { $kafka->count('limited') == 1 || sql('SELECT count(*) FROM outbox.dead_letter') }, 60), 'what waited longer than its topic lets an event be old has an outcome');
 is(sql(q{SELECT string_agg(error_code, ' ') FROM outbox.parked_event}), '', 'it was not refused');

@@ -47,7 +47,10 @@ COMMENT ON COLUMN outbox_internal.server_run.noted_to IS 'when the newest was no
 ALTER TABLE outbox_internal.parked ADD COLUMN xid xid8;
 COMMENT ON COLUMN outbox_internal.parked.xid IS 'as in outbox_internal.log; NULL: it came here under an older version, or with a dump';
 ALTER TABLE outbox_internal.parked ADD COLUMN due_since timestamptz;
-COMMENT ON COLUMN outbox_internal.parked.due_since IS 'of one that was blocked when it fell due: its time then; NULL: it may go since it was emitted, for all that is its own';
+COMMENT ON COLUMN outbox_internal.parked.due_since IS 'of one that was blocked when it fell due: its time then; NULL: it may go since it was emitted, or since its deliver_at, for all that is its own';
+ALTER TABLE outbox_internal.parked ADD COLUMN deliver_at timestamptz;
+UPDATE outbox_internal.parked SET deliver_at = due_at WHERE state OPERATOR(pg_catalog.=) 'scheduled' AND replay OPERATOR(pg_catalog.=) 0;
+COMMENT ON COLUMN outbox_internal.parked.deliver_at IS 'of the event, as in outbox_internal.log; NULL: it has none, or came here under an older version or with a dump of one';
 ALTER TABLE outbox_internal.outcome ADD COLUMN lane integer, ADD COLUMN order_key bigint, ADD COLUMN xid xid8, ADD COLUMN run text,
   ADD COLUMN acknowledged bigint[];
 COMMENT ON TABLE outbox_internal.outcome IS 'history of what became of parked events; one table a day, dropped with the log; rows are inserted, and outbox.forget() settles its own once, no more';

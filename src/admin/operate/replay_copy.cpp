@@ -71,11 +71,12 @@ int64 CopyStretch(const Replay& replay, size_t begin, size_t end, int64 due_base
   std::string sql =
       "INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, replay, state, order_key, due_at, "
       "aggregate_type, "
-      "aggregate_id, event_type, payload, content_type, headers, own_topic, topic, xid) "
+      "aggregate_id, event_type, payload, content_type, headers, own_topic, topic, xid, deliver_at) "
       "SELECT r.id, u.lane, l.created_at, l.id, $2::bigint, 'scheduled', u.order_key, "
       "timestamptz 'epoch' + u.due * interval '1 microsecond', l.aggregate_type, l.aggregate_id, l.event_type, "
       "l.payload, "
-      "l.content_type, coalesce(l.headers, '{}') || jsonb_build_object('outbox-replay', $2), l.topic, u.topic, l.xid "
+      "l.content_type, coalesce(l.headers, '{}') || jsonb_build_object('outbox-replay', $2), l.topic, u.topic, l.xid, "
+      "l.deliver_at "
       "FROM outbox_internal." +
       TableName(plan.events[begin].table) +
       " l JOIN unnest($4::bigint[], $5::integer[], $6::bigint[], $7::text[], $8::bigint[]) "
