@@ -33,7 +33,7 @@ COMMENT ON COLUMN outbox.replay.per_second IS 'how fast; NULL: as fast as it goe
 COMMENT ON COLUMN outbox.replay.matched IS 'how many';
 COMMENT ON COLUMN outbox.replay.copied IS 'how many of them have been scheduled so far';
 COMMENT ON COLUMN outbox.replay.copied_to IS 'created_at of the last of these: where it goes on after an interruption';
-COMMENT ON COLUMN outbox.replay.state IS 'copying: a session is at it, or was: that it ended early is noted within half a minute, and seen in outbox.pg_stat_progress_outbox at once; interrupted: the call ended early, CALL outbox.replay(number => ..., dry_run => false) goes on; scheduled: all is copied, as it stays when all is sent (outbox.pg_stat_progress_outbox and outbox.parked_event have what is not); cancelled';
+COMMENT ON COLUMN outbox.replay.state IS 'copying: a session is at it, or was: that it ended early is noted at once, or within half a minute where no keeper runs just then or somebody has this row locked; interrupted: the call ended early, CALL outbox.replay(number => ..., dry_run => false) goes on; scheduled: all is copied, as it stays when all is sent (outbox.pg_stat_progress_outbox and outbox.parked_event have what is not); cancelled';
 COMMENT ON COLUMN outbox.replay.reason IS 'why, as given';
 GRANT SELECT ON outbox.replay TO pg_monitor;
 SELECT pg_catalog.pg_extension_config_dump('outbox.replay', '');

@@ -75,9 +75,10 @@ void StartupHook() {
       pg_atomic_init_u64(&slot->config_generation, 1);
       pg_atomic_init_u64(&slot->parked_generation, 1);
       pg_atomic_init_u64(&slot->erasures, 0);
+      pg_atomic_init_u64(&slot->replays_left, 0);
       pg_atomic_init_u64(&slot->emitting_commits, 0);
-      pg_atomic_init_u64(&slot->lone_emits, 0);
-      pg_atomic_init_u64(&slot->lone_emit_at, 0);
+      pg_atomic_init_u64(&slot->lone_emits.count, 0);
+      pg_atomic_init_u64(&slot->lone_emits.last_at, 0);
       pg_atomic_init_u64(&slot->maker_started_at, 0);
       pg_atomic_init_u64(&slot->spare_told_at, 0);
     }
@@ -181,8 +182,8 @@ DatabaseSlot* FindDatabaseSlot(Oid database, bool create) {
     pg_atomic_write_u64(&unused->maker_started_at, 0);
     pg_atomic_write_u64(&unused->spare_told_at, 0);
     pg_atomic_write_u64(&unused->emitting_commits, 0);
-    pg_atomic_write_u64(&unused->lone_emits, 0);
-    pg_atomic_write_u64(&unused->lone_emit_at, 0);  // the generations go on: somebody may have kept the last
+    pg_atomic_write_u64(&unused->lone_emits.count, 0);
+    pg_atomic_write_u64(&unused->lone_emits.last_at, 0);  // the generations go on: somebody may have kept the last
     found = unused;
   }
   LWLockRelease(shared->lock);

@@ -22,6 +22,12 @@ struct HeldBack {
   int crashes;
 };
 
+// Of commits that emitted, those that changed nothing else: see lone_emit.h.
+struct LoneEmits {
+  pg_atomic_uint64 count;
+  pg_atomic_uint64 last_at;  // TimestampTz; 0: none
+};
+
 // Per database that has the extension, or in which a keeper is to find that out.
 struct DatabaseSlot {
   Oid database;               // InvalidOid: free slot
@@ -45,9 +51,9 @@ struct DatabaseSlot {
   pg_atomic_uint64 config_generation;  // +1 at commit of any change of routes, servers or user mappings
   pg_atomic_uint64 parked_generation;  // +1 at commit of any change that operators made to parked events
   pg_atomic_uint64 erasures;           // +1 at commit of any erasing of undelivered events: see NoteErasure()
+  pg_atomic_uint64 replays_left;       // +1 when the call that copies a replay ends early
   pg_atomic_uint64 emitting_commits;   // commits that emitted, since server start
-  pg_atomic_uint64 lone_emits;         // of these, those that changed nothing else: see lone_emit.h
-  pg_atomic_uint64 lone_emit_at;       // TimestampTz: the last of those; 0: none
+  LoneEmits lone_emits;
   pg_atomic_uint64 maker_started_at;  // TimestampTz: by an emitter that found no day table; 0: none, or it did its work
   pg_atomic_uint64 spare_told_at;     // TimestampTz: when the server log was told that events go to the spare table
 };

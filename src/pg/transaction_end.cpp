@@ -123,8 +123,8 @@ void OnTransactionEnd(XactEvent event, void*) {
         OUTBOX_FAULT_POINT("emit.committed");
         pg_atomic_fetch_add_u64(&my_slot->emitting_commits, 1);
         if (lone) {
-          pg_atomic_fetch_add_u64(&my_slot->lone_emits, 1);
-          pg_atomic_write_u64(&my_slot->lone_emit_at, static_cast<uint64>(GetCurrentTransactionStopTimestamp()));
+          pg_atomic_fetch_add_u64(&my_slot->lone_emits.count, 1);
+          pg_atomic_write_u64(&my_slot->lone_emits.last_at, static_cast<uint64>(GetCurrentTransactionStopTimestamp()));
         }
         WakeWorkers(MyDatabaseId, false);
       }

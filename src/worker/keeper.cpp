@@ -53,6 +53,7 @@ struct KeeperState {
   log::TickRecorder ticks;
   uint64 commits = 0;       // emitting_commits at the last cycle
   uint64 generation = 0;    // config_generation at the last cycle
+  uint64 replays_left = 0;  // at the last cycle
   int64_t next_upkeep = 0;  // MonotonicMicros()
   int64_t complained_at = INT64_MIN / 2;
   bool troubled = false;  // something could not be done in the last cycle
@@ -254,11 +255,20 @@ void KeepDayTables(MemoryContext context) {
   steps.ThrowFirst();
 }
 
+// The call that copies a replay has ended early, since the last cycle.
+bool ReplayLeft() {
+  return pg_atomic_read_u64(&keeper->slot->replays_left) != keeper->replays_left;
+}
+
 // One round. Throws PgError.
 void Cycle(MemoryContext context) {
   uint32 requests = pg::DiscoveryRequests(keeper->database);
   keeper->commits = pg_atomic_read_u64(&keeper->slot->emitting_commits);
   keeper->generation = pg_atomic_read_u64(&keeper->slot->config_generation);
+  if (ReplayLeft()) {
+    keeper->replays_left = pg_atomic_read_u64(&keeper->slot->replays_left);
+    keeper->next_upkeep = 0;
+  }
   Steps steps;
   pg::Installation installation = {pg::Presence::kHere, keeper->owner, ""};
   // If outbox_internal.identity is locked, the installation counts as unchanged.
@@ -352,7 +362,7 @@ void Rest(uint32 wait_event) {
   bool looks = keeper->presence == pg::Presence::kHere;
   while (!StopRequested()) {
     const auto passed = static_cast<long>((MonotonicMicros() - start) / 1000);
-    if (passed >= idle || pg_atomic_read_u64(&keeper->slot->config_generation) != keeper->generation) {
+    if (passed >= idle || pg_atomic_read_u64(&keeper->slot->config_generation) != keeper->generation || ReplayLeft()) {
       return;
     }
     if (passed >= busy) {

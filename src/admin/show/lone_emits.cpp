@@ -24,8 +24,8 @@ EmittingCommits CountCommits() {
   if (slot == nullptr) {
     return {};
   }
-  return {pg_atomic_read_u64(&slot->emitting_commits), pg_atomic_read_u64(&slot->lone_emits),
-          static_cast<TimestampTz>(pg_atomic_read_u64(&slot->lone_emit_at))};
+  return {pg_atomic_read_u64(&slot->emitting_commits), pg_atomic_read_u64(&slot->lone_emits.count),
+          static_cast<TimestampTz>(pg_atomic_read_u64(&slot->lone_emits.last_at))};
 }
 
 }  // namespace

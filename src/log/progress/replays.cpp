@@ -1,12 +1,14 @@
 #include "log/progress/replays.h"
 
 #include "pg/schemas.h"
+#include "pg/shared.h"
 #include "pg/sql.h"
 #include "pg/transaction.h"
 
 extern "C" {
 #include "catalog/namespace.h"
 #include "storage/lock.h"
+#include "utils/resowner.h"
 }
 
 namespace outbox::log {
@@ -28,12 +30,37 @@ bool Lock(uint64 number, bool of_session) {
   return LockAcquire(&tag, ExclusiveLock, of_session, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
+bool copying = false;  // this session has the lock of a replay
+
+// A transaction that fails lets go of the session's locks before this. The process may be on its way out: nothing here
+// raises.
+void OnRelease(ResourceReleasePhase phase, bool is_commit, bool is_top_level, void*) {
+  if (phase != RESOURCE_RELEASE_AFTER_LOCKS || is_commit || !is_top_level || !copying) {
+    return;
+  }
+  copying = false;
+  if (pg::DatabaseSlot* slot = pg::FindDatabaseSlot(MyDatabaseId, false); slot != nullptr) {
+    pg_atomic_fetch_add_u64(&slot->replays_left, 1);
+    pg::WakeWorkers(MyDatabaseId, true);
+  }
+}
+
+void TellWhenLeft() {
+  static bool registered = false;
+  if (!registered) {
+    RegisterResourceReleaseCallback(OnRelease, nullptr);
+    registered = true;
+  }
+}
+
 }  // namespace
 
 bool LockReplay(uint64 number) {
+  TellWhenLeft();
   // The keeper holds it for a moment when it checks.
   for (int tries = 0; tries < 10; tries++) {
     if (Lock(number, true)) {
+      copying = true;
       return true;
     }
     CHECK_FOR_INTERRUPTS();
@@ -45,6 +72,7 @@ bool LockReplay(uint64 number) {
 void UnlockReplay(uint64 number) {
   LOCKTAG tag = TagOf(number);
   (void)LockRelease(&tag, ExclusiveLock, true);
+  copying = false;
 }
 
 void MarkInterruptedReplays() {

@@ -1,7 +1,8 @@
 // Which replays are being copied [P]: the session that copies one holds its lock. Plain code.
 //
 // A lock of the session, like that of a CREATE INDEX CONCURRENTLY: it outlives commits, and goes with the error or the
-// process that ends the call. So a replay in state `copying` whose lock is free was interrupted.
+// process that ends the call. So a replay in state `copying` whose lock is free was interrupted. The
+// keeper is told when that happens.
 #pragma once
 
 #include "pg/prelude.h"
