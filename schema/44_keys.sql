@@ -114,7 +114,8 @@ COMMENT ON FUNCTION outbox_internal.key_pause(bigint, text, text) IS 'why the ke
 
 CREATE OR REPLACE VIEW outbox.blocked_key AS
   SELECT r.name AS route, b.topic, b.aggregate_type, b.aggregate_id, b.waiting, b.oldest, h.id AS behind,
-         h.state AS behind_state, h.attempts, h.error_class, h.error_code, h.error_message, h.due_at AS next_try,
+         CASE WHEN h.state OPERATOR(pg_catalog.=) 'retrying' AND h.failed_at IS NULL AND h.due_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
+              THEN 'due' ELSE h.state END AS behind_state, h.attempts, h.error_class, h.error_code, h.error_message, h.due_at AS next_try,
          z.reason AS paused, h.locked_by
   FROM (SELECT p.route_id, p.order_key, p.topic, p.aggregate_type, p.aggregate_id, pg_catalog.count(*) AS waiting,
                pg_catalog.min(p.created_at) AS oldest
@@ -124,7 +125,7 @@ CREATE OR REPLACE VIEW outbox.blocked_key AS
   -- A head that is blocked itself is about to be let go, or its key is paused: what waits behind nothing, unless a
   -- session has it locked.
   LEFT JOIN LATERAL (
-    SELECT k.*, l.pid AS locked_by
+    SELECT k.*, p.failed_at, l.pid AS locked_by
     FROM outbox_internal.key_head(b.route_id, b.order_key, r.on_failure OPERATOR(pg_catalog.=) 'block') k
     JOIN outbox_internal.parked p ON p.route_id OPERATOR(pg_catalog.=) b.route_id
       AND p.created_at OPERATOR(pg_catalog.=) k.created_at AND p.id OPERATOR(pg_catalog.=) k.id
@@ -144,7 +145,7 @@ COMMENT ON COLUMN outbox.blocked_key.aggregate_id IS 'of the key';
 COMMENT ON COLUMN outbox.blocked_key.waiting IS 'how many events wait';
 COMMENT ON COLUMN outbox.blocked_key.oldest IS 'created_at of the first of them';
 COMMENT ON COLUMN outbox.blocked_key.behind IS 'id of the event that they wait behind; retry() or skip() it';
-COMMENT ON COLUMN outbox.blocked_key.behind_state IS 'retrying, or dead on a route with on_failure => block; or what it is while a session has it locked';
+COMMENT ON COLUMN outbox.blocked_key.behind_state IS 'retrying, or dead on a route with on_failure => block; due: nobody has refused it, it goes next; or what it is while a session has it locked';
 COMMENT ON COLUMN outbox.blocked_key.attempts IS 'how often that event was refused';
 COMMENT ON COLUMN outbox.blocked_key.error_class IS 'of its last failure';
 COMMENT ON COLUMN outbox.blocked_key.error_code IS 'the destination''s own code';

@@ -47,7 +47,9 @@ COMMENT ON COLUMN outbox.lag.overdue IS 'of the parked ones: those that are due 
 
 CREATE OR REPLACE VIEW outbox.parked_event AS
   SELECT r.name AS route, p.lane,
-         CASE WHEN p.state OPERATOR(pg_catalog.=) 'scheduled' AND p.due_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
+         -- By the rule of status(): retrying is what was refused.
+         CASE WHEN (p.state OPERATOR(pg_catalog.=) 'scheduled' OR (p.state OPERATOR(pg_catalog.=) 'retrying' AND p.failed_at IS NULL))
+                   AND p.due_at OPERATOR(pg_catalog.<=) pg_catalog.clock_timestamp()
               THEN 'due' ELSE p.state END AS state,
          p.id, p.created_at, p.aggregate_type, p.aggregate_id, p.event_type, p.topic, p.due_at, p.attempts, p.error_class, p.error_code,
          p.error_message, p.failed_at, p.parked_at, p.replay, pg_catalog.octet_length(p.payload) AS payload_bytes
@@ -56,7 +58,7 @@ GRANT SELECT ON outbox.parked_event TO pg_monitor;
 COMMENT ON VIEW outbox.parked_event IS 'events that wait beside the log, by the name of their route: refused, behind a refused one, not due yet, dead';
 COMMENT ON COLUMN outbox.parked_event.route IS 'route';
 COMMENT ON COLUMN outbox.parked_event.lane IS 'lane that owns it; of an event without a key: the lane that parked it or sent it last';
-COMMENT ON COLUMN outbox.parked_event.state IS 'retrying: tried again at due_at; blocked: behind an event of its key, or its key is paused; scheduled: delivered at due_at; due: its time has come, it goes next or waits for its topic or destination; dead: not tried again until somebody says so';
+COMMENT ON COLUMN outbox.parked_event.state IS 'retrying: tried again at due_at; blocked: behind an event of its key, or its key is paused; scheduled: delivered at due_at; due: its time has come, or what it waited for in its key has gone, and nobody has refused it: it goes next or waits for its topic or destination; dead: not tried again until somebody says so';
 COMMENT ON COLUMN outbox.parked_event.id IS 'event id; what status(), retry() and skip() take';
 COMMENT ON COLUMN outbox.parked_event.created_at IS 'of the event';
 COMMENT ON COLUMN outbox.parked_event.aggregate_type IS 'of the event';

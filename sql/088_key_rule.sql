@@ -43,6 +43,10 @@ CREATE TEMP VIEW blocked AS
   SELECT aggregate_id AS key, waiting, pg_temp.short(behind::text) AS behind, behind_state, paused FROM outbox.blocked_key
   WHERE route = 'regress keys' ORDER BY 1;
 
+CREATE TEMP VIEW states AS
+  SELECT pg_temp.short(e.id::text) AS n, e.state, s.state AS status FROM outbox.parked_event e, outbox.status(e.id) s
+  WHERE e.route = 'regress keys' AND s.route = e.route ORDER BY 1;
+
 -- two events of one moment (a database that was restored beside another one): the id decides, for all callers
 SELECT pg_temp.park(11, 'retrying', 1), pg_temp.park(12, 'blocked', 1, 11), pg_temp.park(13, 'blocked', 1);
 SELECT pg_temp.why(12);
@@ -64,6 +68,12 @@ ROLLBACK;
 SELECT pg_temp.park(31, 'retrying', 3), pg_temp.park(32, 'blocked', 3), pg_temp.park(33, 'blocked', 3), pg_temp.park(34, 'dead', 3), pg_temp.park(35, 'blocked', 3);
 SELECT outbox.skip(pg_temp.id(31), 'not wanted');
 SELECT * FROM pg_temp.parked;
+-- nobody has refused what is let go: it is due, and retrying as soon as somebody has
+SELECT * FROM pg_temp.states;
+SELECT * FROM pg_temp.blocked;
+UPDATE outbox_internal.parked SET failed_at = clock_timestamp(), error_class = 'solo-retry' WHERE id = pg_temp.id(32);
+SELECT * FROM pg_temp.states;
+SELECT * FROM pg_temp.blocked;
 SELECT outbox.skip(pg_temp.id(32), 'nor this'), outbox.skip(pg_temp.id(33), 'nor this');
 SELECT * FROM pg_temp.blocked;
 SELECT * FROM pg_temp.parked;
