@@ -70,7 +70,7 @@ std::vector<Overdue> LoadOverdue(Access access) {
 
 namespace {
 
-// Lanes that have any, and what is due of them.
+// Lanes that have any, and what is due of them: of each no more than $2.
 constexpr const char* kDueOfLanes =
     "WITH RECURSIVE there AS ("
     "(SELECT p.route_id, p.lane, 1 AS n FROM outbox_internal.due_keyed p ORDER BY p.route_id, p.lane LIMIT 1) "
@@ -80,11 +80,11 @@ constexpr const char* kDueOfLanes =
     "SELECT t.route_id, t.lane, t.n = 1000 AS last, d.* FROM there t CROSS JOIN LATERAL ("
     "SELECT p.due_at, p.created_at, p.order_key, p.turn_since FROM outbox_internal.due_keyed p "
     "WHERE p.route_id = t.route_id AND p.lane = t.lane "
-    "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT 1000) d) ";
+    "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT $2::bigint) d) ";
 
 }  // namespace
 
-std::map<int64, OverdueOfRoute> OverdueByRoute() {
+std::map<int64, OverdueOfRoute> OverdueByRoute(int64 most) {
   static const std::string sql =
       std::string(kDueOfLanes) +
       ", due AS (SELECT k.route_id, k.last, k.due_at, CASE WHEN k.turn_since IS NOT NULL "
@@ -93,15 +93,15 @@ std::map<int64, OverdueOfRoute> OverdueByRoute() {
       "LEFT JOIN outbox.route r ON r.id = k.route_id "
       "UNION ALL SELECT r.id, false, d.due_at, NULL FROM outbox.route r CROSS JOIN LATERAL ("
       "SELECT p.due_at FROM outbox_internal.due_shared p WHERE p.route_id = r.id "
-      "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT 1000) d) "
+      "AND p.due_at <= $1::timestamptz ORDER BY p.due_at, p.created_at LIMIT $2::bigint) d) "
       "SELECT d.route_id, count(*), (extract(epoch FROM min(coalesce(d.turn_since, d.due_at))) * 1000000)::bigint, "
-      "count(*) >= 1000 OR bool_or(d.last), count(d.turn_since), "
+      "count(*) >= $2::bigint OR bool_or(d.last), count(d.turn_since), "
       "(extract(epoch FROM min(d.turn_since)) * 1000000)::bigint, "
       "(extract(epoch FROM min(d.due_at) FILTER (WHERE d.turn_since IS NULL)) * 1000000)::bigint "
       "FROM due d GROUP BY 1";
   static PlannedQuery query = {sql.c_str(), Plan::kByKey};
   std::map<int64, OverdueOfRoute> overdue;
-  for (const Row& row : RunPlanned(&query, {UnixMicrosCell(pg::BelievedWall())})) {
+  for (const Row& row : RunPlanned(&query, {UnixMicrosCell(pg::BelievedWall()), Cell(std::to_string(most))})) {
     auto number = [&row](size_t column) { return row[column] ? std::strtoll(row[column]->c_str(), nullptr, 10) : 0; };
     overdue[number(0)] = {number(1), number(2), row[3] == "t", number(4), number(5), number(6)};
   }

@@ -63,7 +63,7 @@ struct Overdue {
 // By route, lane and topic; of all routes. Throws PgError.
 std::vector<Overdue> LoadOverdue(Access access);
 
-// The same by route, for whoever asks often: of a thousand lanes that have any at most, and a thousand of each.
+// The same by route: of a thousand lanes that have any at most, and `most` of each.
 struct OverdueOfRoute {
   int64 count = 0;
   int64 since = 0;       // Unix microseconds
@@ -72,11 +72,12 @@ struct OverdueOfRoute {
   int64 turn_since = 0;  // since when the first of these waits
   int64 others_due = 0;  // when the first of all others fell due
 };
+inline constexpr int64 kOverdueOften = 1000;  // for whoever asks often
 // Throws PgError.
-std::map<int64, OverdueOfRoute> OverdueByRoute();
+std::map<int64, OverdueOfRoute> OverdueByRoute(int64 most);
 
-// How many blocked events follow those whose turn it is, by route: nothing else holds them up. Of the same lanes and
-// events, and no more than kParkedCountLimit of a route.
+// How many blocked events follow those whose turn it is, by route: nothing else holds them up. Of the same lanes, of
+// which kParkedCountLimit that are due are looked at, and no more than as many of a route.
 struct Following {
   int64 count = 0;
   bool capped = false;

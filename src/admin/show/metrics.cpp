@@ -338,7 +338,7 @@ void AddBacklog(const Sources& from, const LogEstimate* log, const std::map<int6
 std::map<int64, int64> AddOverdue(const Sources& from, bool any) {
   std::map<int64, OverdueOfRoute> overdue;
   if (any) {
-    overdue = OverdueByRoute();
+    overdue = OverdueByRoute(kOverdueOften);
   }
   const int64 now = outbox::pg::BelievedWall();
   std::map<int64, int64> turns;

@@ -256,7 +256,7 @@ Cell DrainHint(const Pause* pause, const RouteWaiting& behind, const Operation& 
 void AddDrains(std::vector<Operation>* operations) {
   const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
   const int64 now = outbox::pg::UnixNow();
-  const std::map<int64, OverdueOfRoute> overdue = OverdueByRoute();
+  const std::map<int64, OverdueOfRoute> overdue = OverdueByRoute(kParkedCountLimit);
   const bool turns = std::any_of(overdue.begin(), overdue.end(), [](const auto& one) { return one.second.turns > 0; });
   if (!turns && std::none_of(views.begin(), views.end(), [now](const OwnedLaneView& view) {
         return view.owned && IsBehind(view.behind_since, now);
