@@ -137,7 +137,7 @@ SELECT command, code, message FROM unnest(ARRAY['regress_redis', 'regress_kafka'
   unnest(ARRAY['', '-1', 'nie']) v, format('ALTER SERVER %I OPTIONS (ADD %I %L)', s, o, v) command, refused(command)
 WHERE code LIKE 'XX%' OR (detail = '' AND hint = '' AND code <> '42710');
 -- A document that is nested too deeply says so.
-SELECT code, hint FROM refused($$SELECT outbox.emit('a'::varchar, 'k'::varchar, 'e'::varchar, (repeat('[', 20000) || repeat(']', 20000))::outbox.json_arg)$$);
+SELECT code, hint FROM refused($$SELECT outbox.emit('a'::varchar, 'k'::varchar, 'e'::varchar, (repeat('[', 100000) || repeat(']', 100000))::outbox.json_arg)$$);
 -- Names with quotes in a hint are quoted as it has to be typed.
 CREATE SERVER "o'hare" FOREIGN DATA WRAPPER outbox_redis OPTIONS (host '127.0.0.1', port '1');
 SELECT outbox.create_route('it''s', 'o''hare', topic => '''top''') > 0 AS made;
