@@ -76,6 +76,11 @@ ALTER SERVER regress_mine OPTIONS (ADD "ssl.ca.location" '/etc/passwd');
 RESET ROLE;
 ALTER SERVER regress_mine OPTIONS (ADD "ssl.ca.location" '/etc/ssl/certs/ca-certificates.crt');
 
+-- test_server(): which one, and for how long at most
+SELECT * FROM outbox.test_server(NULL);
+SELECT * FROM outbox.test_server('regress_l', timeout => '1 ms');
+SELECT * FROM outbox.test_server('regress_l', timeout => '1 day');
+
 SET client_min_messages = warning;
 DROP SERVER regress_k, regress_r, regress_l, regress_mine CASCADE;
 REVOKE USAGE ON FOREIGN DATA WRAPPER outbox_kafka FROM regress_outbox_owner;

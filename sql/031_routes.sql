@@ -86,6 +86,12 @@ SELECT outbox.create_route('regress x', 'regress_events', options => '{"mode": "
 SELECT outbox.create_route('regress x', 'regress_redis', options => '{"mood": "stream"}');
 SELECT outbox.create_route('regress x', 'regress_redis', options => '{"mode": "queue"}');
 SELECT outbox.create_route('regress x', 'regress_redis', options => '{"maxlen": 1000}');
+-- tries: what is refused says what each of these means
+SELECT outbox.create_route('regress x', 'regress_events', on_failure => 'stop');
+SELECT outbox.create_route('regress x', 'regress_events', max_attempts => 0);
+SELECT outbox.create_route('regress x', 'regress_events', backoff_base => '0');
+SELECT outbox.create_route('regress x', 'regress_events', backoff_cap => '8 days');
+SELECT outbox.alter_route('regress orders', backoff_cap => '1 ms');
 SELECT count(*) AS no_trace FROM outbox.route WHERE name = 'regress x';
 
 -- alter_route: NULL keeps; what is kept is checked against the new destination

@@ -169,6 +169,20 @@ BEGIN;
 CALL outbox.seek('regress from', now(), dry_run => false);
 \echo :SQLSTATE
 ROLLBACK;
+-- what to do instead; the times in the details are those of today
+CREATE FUNCTION pg_temp.refused(what text, OUT message text, OUT hint text) LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE what;
+  message := 'NOT REFUSED';
+EXCEPTION WHEN OTHERS THEN
+  GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
+  message := regexp_replace(message, '[0-9]+', 'N');
+END $$;
+\pset format unaligned
+SELECT * FROM pg_temp.refused($$CALL outbox.seek('regress from', now() + interval '1 day')$$);
+SELECT * FROM pg_temp.refused($$CALL outbox.replay(since => now() + interval '1 day', route => 'regress from')$$);
+SELECT * FROM pg_temp.refused(format('CALL outbox.replay(number => %s)', :cancelled));
+\pset format aligned
 
 SET client_min_messages = warning;
 SELECT outbox.drop_route('regress from') >= 0 AS source, outbox.drop_route('regress to') >= 0 AS target;

@@ -25,6 +25,7 @@ CREATE FUNCTION taken() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; 
 SELECT * FROM refused('ALTER FUNCTION outbox_internal.divert() RENAME TO x');
 SELECT * FROM refused($$ALTER TABLE outbox_internal.log ATTACH PARTITION mine FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')$$);
 SELECT * FROM refused('CREATE TRIGGER mine BEFORE INSERT ON outbox_internal.progress FOR EACH ROW EXECUTE FUNCTION taken()');
+SELECT * FROM refused('CREATE TRIGGER mine AFTER INSERT ON outbox_internal.log FOR EACH ROW EXECUTE FUNCTION taken()');
 \x off
 CREATE TABLE commands (n int GENERATED ALWAYS AS IDENTITY, command text);
 INSERT INTO commands (command) VALUES
@@ -86,10 +87,11 @@ SELECT command, code, message FROM unnest(ARRAY[
   'ALTER TABLE note ADD COLUMN of_pause bigint REFERENCES outbox.pause ON DELETE CASCADE', 'ALTER TABLE notes ADD FOREIGN KEY (id) REFERENCES outbox.route',
   'CREATE TABLE other (id bigint PRIMARY KEY, of bigint REFERENCES other)', 'ALTER TABLE note ADD PRIMARY KEY (id)', 'ALTER TABLE note ADD CHECK (id > 0)']) command, LATERAL refused(command);
 GRANT USAGE ON SCHEMA outbox TO regress_objects;
-GRANT REFERENCES ON outbox.route TO regress_objects;
+GRANT REFERENCES, TRIGGER ON outbox.route TO regress_objects;
 GRANT CREATE ON SCHEMA public TO regress_objects;
 SET ROLE regress_objects;
 SELECT code, message FROM refused('CREATE TABLE theirs (id bigint REFERENCES outbox.route)');
+SELECT * FROM refused('CREATE TRIGGER theirs AFTER UPDATE ON outbox.route FOR EACH ROW EXECUTE FUNCTION taken()') \gx
 RESET ROLE;
 REVOKE ALL ON SCHEMA outbox, public FROM regress_objects;
 REVOKE ALL ON outbox.route FROM regress_objects;

@@ -105,7 +105,9 @@ SELECT DISTINCT locked(c.oid::regclass::text, 'ACCESS SHARE') LIKE 'no: permissi
 WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND c.relkind IN ('r', 'p', 'v') AND c.relname NOT IN ('event', 'outboxevent');
 SELECT DISTINCT l.mode FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE l.pid = pg_backend_pid() AND c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) ORDER BY 1;
 COMMIT;
+\set VERBOSITY default
 LOCK TABLE outbox.event IN ACCESS EXCLUSIVE MODE;
+\set VERBOSITY terse
 RESET ROLE;
 -- The owner may; and no snapshot is taken before the lock, of any view: the level could not be set any more.
 BEGIN;
