@@ -115,11 +115,13 @@ SELECT count(*) FROM outbox.receive_many('many', NULL);
 SELECT outbox.receive('cache', 'orders', '42', 1700000000000002), outbox.receive('cache', 'orders', '42', 1700000000000002),
        outbox.receive('cache', 'orders', '42', 1700000000000001), outbox.receive('cache', 'orders', '42', '1700000000000003'),
        outbox.receive('cache', 'orders', '43', 1700000000000001), outbox.receive('cache', 'refunds', '42', 1700000000000001), outbox.receive('cache', 'orders', '', 1700000000000001);
+\set VERBOSITY default
 SELECT outbox.receive('cache', 'orders', '42', 1700000000003);
 SELECT outbox.receive('cache', 'orders', '42', 1700000000000003000);
 SELECT outbox.receive('cache', 'orders', '42', -1);
 SELECT outbox.receive('cache', 'orders', repeat('x', 2001), 1700000000000001);
 SELECT outbox.receive('cache', repeat('x', 201), 'x', 1700000000000001);
+\set VERBOSITY terse
 SELECT outbox.receive('cache', repeat('x', 200), (SELECT string_agg(md5(n::text), '') FROM generate_series(1, 62) n), 1700000000000001);
 
 -- Numbered streams.
@@ -130,12 +132,12 @@ SELECT outbox.received_to('ordered', 'orders/0') AS "none", outbox.receive_next(
 SELECT outbox.seek_stream('ordered', 'orders/0', 10), outbox.receive_next('ordered', 'orders/0', 11), outbox.receive_next('ordered', 'orders/0', 10), outbox.seek_stream('ordered', 'orders/0', NULL),
        outbox.receive_next('ordered', 'orders/0', 500), outbox.seek_stream('ordered', 'orders/2', 0), outbox.received_to('ordered', 'orders/2'), outbox.receive_next('ordered', 'orders/2', 0), outbox.seek_stream('ordered', 'orders/3', NULL);
 SELECT outbox.receive_next('ordered', 'orders/0', 9223372036854775807, true), outbox.receive_next('ordered', 'orders/0', 9223372036854775807);
+\set VERBOSITY default
 SELECT outbox.receive_next('ordered', 'orders/0', -1);
 SELECT outbox.seek_stream('ordered', 'orders/0', -1);
 SELECT outbox.receive_next('ordered', '', 1);
 
 -- NULL is never an answer.
-\set VERBOSITY default
 SELECT outbox.receive('billing', NULL);
 \set VERBOSITY terse
 SELECT outbox.receive(NULL, 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12');
@@ -147,7 +149,9 @@ SELECT outbox.receive_next('ordered', 'x', 1, NULL);
 SELECT outbox.receive_next('ordered', NULL, 1);
 SELECT outbox.received_to('ordered', NULL);
 -- Names.
+\set VERBOSITY default
 SELECT outbox.receive('', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12');
+\set VERBOSITY terse
 SELECT outbox.receive(' billing', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12');
 SELECT outbox.receive(E'bill\ning', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12');
 SELECT outbox.receive(repeat('x', 101), 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12');

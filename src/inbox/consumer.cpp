@@ -25,6 +25,22 @@ pg::PatternRights rights("receive_right", format::GlobMatches);
                           pg::RoleArgument(name))));
 }
 
+// Not empty, no blank at either end, no control character.
+bool IsName(const text* name, int most) {
+  const char* bytes = VARDATA_ANY(name);
+  const int size = static_cast<int>(VARSIZE_ANY_EXHDR(name));
+  bool good = size > 0 && size <= most && bytes[0] != ' ' && bytes[size - 1] != ' ';
+  for (int i = 0; good && i < size; i++) {
+    good = static_cast<unsigned char>(bytes[i]) >= ' ' && bytes[i] != 0x7F;
+  }
+  return good;
+}
+
+int WhatNameHas(const text* name) {
+  return errdetail("It has %d bytes; blanks at its ends and control characters are refused.",
+                   static_cast<int>(VARSIZE_ANY_EXHDR(name)));
+}
+
 }  // namespace
 
 void RefuseNull(bool null, const char* function, const char* what) {
@@ -36,22 +52,20 @@ void RefuseNull(bool null, const char* function, const char* what) {
   }
 }
 
-void CheckName(const text* name, const char* what, int most) {
-  const char* bytes = VARDATA_ANY(name);
-  const int size = static_cast<int>(VARSIZE_ANY_EXHDR(name));
-  bool good = size > 0 && size <= most && bytes[0] != ' ' && bytes[size - 1] != ' ';
-  for (int i = 0; good && i < size; i++) {
-    good = static_cast<unsigned char>(bytes[i]) >= ' ' && bytes[i] != 0x7F;
-  }
-  if (!good) {
-    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be a name of 1 to %d bytes", what, most),
-                    errdetail("It has %d bytes; blanks at its ends and control characters are refused.", size),
+void CheckConsumerName(const text* consumer) {
+  if (!IsName(consumer, kLongestConsumer)) {
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                    errmsg("consumer must be a name of 1 to %d bytes", kLongestConsumer), WhatNameHas(consumer),
                     errhint("Give each consumer a name of its own that it keeps, such as 'billing'.")));
   }
 }
 
-void CheckConsumerName(const text* consumer) {
-  CheckName(consumer, "consumer", kLongestConsumer);
+void CheckStreamName(const text* stream) {
+  if (!IsName(stream, kLongestStream)) {
+    ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+                    errmsg("stream must be a name of 1 to %d bytes", kLongestStream), WhatNameHas(stream),
+                    errhint("Pass what the positions are counted in, such as topic and partition: 'orders/0'.")));
+  }
 }
 
 void CheckConsumerRight(const text* consumer) {

@@ -8,12 +8,12 @@ namespace outbox::inbox {
 
 // An argument that must not be NULL: `what` is its name. Raises 22004.
 void RefuseNull(bool null, const char* function, const char* what);
-// A name of at most `most` bytes: not empty, no blank at either end, no control character. Raises 22023.
-void CheckName(const text* name, const char* what, int most);
 inline constexpr int kLongestConsumer = 100;
-// Raises 22023 for what is no name of a consumer.
+inline constexpr int kLongestStream = 500;
+// Raise 22023 for what is no name of a consumer, of a stream.
 void CheckConsumerName(const text* consumer);
-// The same, and 42501 where the current role may not receive in its name.
+void CheckStreamName(const text* stream);
+// For a consumer the same, and 42501 where the current role may not receive in its name.
 void CheckConsumerRight(const text* consumer);
 // The same, and 25006 on a standby, 25000 in parallel mode.
 void CheckConsumer(const text* consumer, const char* function);

@@ -11,7 +11,6 @@ namespace {
 
 constexpr int kLongestSource = 200;
 constexpr int kLongestKey = 2000;  // together they fit into an entry of a btree
-constexpr int kLongestStream = 500;
 // 2000-01-01 and 2200-01-01: what lies outside was counted in seconds, milliseconds or nanoseconds.
 constexpr int64 kFirstCreated = int64{946684800} * USECS_PER_SEC;
 constexpr int64 kLastCreated = int64{7258118400} * USECS_PER_SEC;
@@ -96,7 +95,7 @@ OUTBOX_FUNCTION(outbox_receive_next) {
   const text* stream = PG_GETARG_TEXT_PP(1);
   const int64 position = PG_GETARG_INT64(2);
   CheckConsumer(consumer, "receive_next");
-  CheckName(stream, "stream", kLongestStream);
+  CheckStreamName(stream);
   if (position < 0) {
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                     errmsg("stream_position must not be negative: %lld", static_cast<long long>(position)),

@@ -200,7 +200,7 @@ OUTBOX_FUNCTION(outbox_seek_stream) {
   const text* consumer = PG_GETARG_TEXT_PP(0);
   const text* stream = PG_GETARG_TEXT_PP(1);
   CheckConsumerName(consumer);
-  CheckName(stream, "stream", 500);
+  CheckStreamName(stream);
   const bool anew = PG_ARGISNULL(2);
   if (!anew && PG_GETARG_INT64(2) < 0) {
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("next_position must not be negative"),
