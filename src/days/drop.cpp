@@ -53,11 +53,15 @@ void GiveNewStorage(Oid oid) {
 #endif
 }
 
-void EmptyDayTables(DayTableKind kind) {
+List* LockDayTablesToEmpty(DayTableKind kind) {
   const Oid parent = DayTableParent(kind);
   LockRelationOid(parent, AccessExclusiveLock);
+  return find_inheritance_children(parent, AccessExclusiveLock);
+}
+
+void EmptyDayTables(DayTableKind kind) {
   ListCell* cell;
-  foreach (cell, find_inheritance_children(parent, AccessExclusiveLock)) {
+  foreach (cell, LockDayTablesToEmpty(kind)) {
     GiveNewStorage(lfirst_oid(cell));
   }
 }

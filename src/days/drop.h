@@ -58,5 +58,7 @@ void GiveNewStorage(Oid table);
 
 // Empties all tables of the kind so; waits for its locks. Plain.
 void EmptyDayTables(DayTableKind kind);
+// Its locks alone, for who reads the tables first; returns the tables.
+List* LockDayTablesToEmpty(DayTableKind kind);
 
 }  // namespace outbox::days

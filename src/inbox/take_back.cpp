@@ -15,6 +15,7 @@
 extern "C" {
 #include "commands/trigger.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 }
@@ -211,6 +212,7 @@ OUTBOX_FUNCTION(outbox_seek_stream) {
   Datum values[] = {PointerGetDatum(consumer), PointerGetDatum(stream), anew ? Datum(0) : PG_GETARG_DATUM(2)};
   bool null = true;
   const int64 expected = AsOwner([&] {
+    LockRelationOid(InboxTable("inbox_stream"), RowExclusiveLock);  // before it is read: admin/common/write_lock.h
     null = Run(&former, values) == 0;
     const Datum before = null ? Datum(0) : SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &null);
     const int64 position = null ? 0 : DatumGetInt64(before);

@@ -3,6 +3,7 @@
 #include "base/version.h"
 #include "pg/owner.h"
 #include "pg/schemas.h"
+#include "pg/server_versions.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
 
@@ -29,12 +30,17 @@ void OwnIdentity(Datum* values) {
   values[2] = CStringGetTextDatum(settings.instance != nullptr ? settings.instance : "");
 }
 
-// One by whomever. The snapshot of a transaction in REPEATABLE READ may be older.
-bool HasIdentity(const char* schema) {
-  PushActiveSnapshot(GetLatestSnapshot());
-  Select(psprintf("SELECT FROM %s.identity", schema), 0, nullptr, nullptr);
-  PopActiveSnapshot();
-  return SPI_processed > 0;
+// One by whomever. The snapshot of a transaction in REPEATABLE READ may be older. A query would keep the index locked:
+// who locks the table after that and who reindexes it would wait for each other.
+bool HasIdentity(Oid identity) {
+  Relation table = table_open(identity, AccessShareLock);
+  ::Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+  TableScanDesc scan = BeginScan(table, snapshot);
+  const bool found = heap_getnext(scan, ForwardScanDirection) != nullptr;
+  table_endscan(scan);
+  UnregisterSnapshot(snapshot);
+  table_close(table, AccessShareLock);
+  return found;
 }
 
 void InsertIdentity(const char* schema) {
@@ -59,12 +65,12 @@ void Settle(bool wait) {
   const char* schema = get_namespace_name(get_rel_namespace(identity));
   constexpr LOCKMODE kSettles = ShareRowExclusiveLock;
   AsOwner(OwnerOf(identity), {}, [&] {
-    if (wait && !HasIdentity(schema)) {
+    if (wait && !HasIdentity(identity)) {
       LockRelationOid(identity, kSettles);
     } else if (wait || !ConditionalLockRelationOid(identity, kSettles)) {
       return;
     }
-    if (!HasIdentity(schema)) {
+    if (!HasIdentity(identity)) {
       const bool pushed = !ActiveSnapshotSet();
       if (pushed) {
         PushActiveSnapshot(GetTransactionSnapshot());

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "admin/common/query.h"
+#include "admin/common/write_lock.h"
 #include "admin/guard/cascade.h"
 #include "admin/guard/loss.h"
 #include "admin/guard/statement_notes.h"
@@ -139,6 +140,9 @@ void JudgeRow(const TriggerData* trigger, const std::string& name) {
     return;
   }
   const bool route = name == "outbox.route";
+  if (route) {
+    LockToWrite({"pause", "side_topic", "side_lane", "lane_start", "lane", "parked"});  // they go with it
+  }
   const bool of_route = route || (name != "outbox_internal.adoption" && name != "outbox_internal.adopted");
   const int64 what = of_route ? NumberIn(trigger, route ? "id" : "route_id") : kEverything;
   if (WarnedOf(what)) {

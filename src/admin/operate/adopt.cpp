@@ -1,5 +1,6 @@
 // outbox.adopt() and outbox.look_again() [P].
 #include "admin/common/operation.h"
+#include "admin/common/write_lock.h"
 #include "admin/lookup/processes.h"
 #include "admin/lookup/route_start.h"
 #include "admin/operate/adoption.h"
@@ -11,10 +12,12 @@
 #include "emit/insert.h"
 #include "pg/entry.h"
 #include "pg/identity.h"
+#include "pg/schemas.h"
 #include "pg/transaction_end.h"
 
 extern "C" {
 #include "replication/logicalworker.h"
+#include "storage/lmgr.h"
 }
 
 namespace outbox::admin {
@@ -120,6 +123,13 @@ int64 EmitForeignEvents() {
   return count;
 }
 
+void LockToAdopt(const char* name) {
+  const Oid table = pg::FindOurRelation(name);
+  if (OidIsValid(table)) {  // another version may have none
+    LockRelationOid(table, ExclusiveLock);
+  }
+}
+
 void RequireOwnVersion(pg::Presence presence) {
   if (presence == pg::Presence::kOtherVersion) {  // this library does not know its tables; it may not be a copy at all
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -161,20 +171,17 @@ int64 AdoptAll(bool keep_positions) {
   RequireWritable("outbox.adopt()");
   pg::Guard([] {
     emit::CheckMayEmit();
+    // Before anything of it is read, of all that follows: see common/write_lock.h.
+    LockToAdopt("identity");
     SPI_connect();
-    RequireOwnVersion(pg::FindInstallation().presence);  // which has the table
-    Execute("LOCK TABLE outbox_internal.identity IN EXCLUSIVE MODE");
     RequireOwnVersion(pg::FindInstallation().presence);
     SPI_finish();
+    LockToAdopt("foreign_event");  // waits for transactions that are diverting rows
   });
-  RepairGuards();
-  // Waits for transactions that are diverting rows.
-  pg::Guard([] {
-    SPI_connect();
-    Execute("LOCK TABLE outbox_internal.foreign_event IN EXCLUSIVE MODE");
-    SPI_finish();
-  });
+  LockToWrite({"origin"});
   LockLanesToGo();
+  LockPositionsToGo();
+  RepairGuards();
   const RestoredRows restored = FindRestoredRows();
   // Whose it was, where that is another's.
   const Cell origin =

@@ -276,12 +276,16 @@ std::string SnapshotWithout(const std::vector<uint64>& unseen) {
   return snapshot.ToText();
 }
 
+bool HasOwnLanes() {
+  return !RunSql(Access::kWrite, "SELECT FROM outbox_internal.lane WHERE home = outbox_internal.home() LIMIT 1")
+              .empty();
+}
+
 void LetLanesGo(const Adoption& adoption) {
   const std::vector<Row> routes = RestoredRoutes();
   // Progress and ticks of the original mean nothing here. There may be many; if no others exist, the tables are emptied
   // as a whole.
-  const bool all =
-      RunSql(Access::kWrite, "SELECT FROM outbox_internal.lane WHERE home = outbox_internal.home() LIMIT 1").empty();
+  const bool all = !HasOwnLanes();
   if (all) {
     pg::Guard([] {
       days::EmptyDayTables(days::DayTableKind::kProgress);
@@ -349,7 +353,20 @@ std::optional<Adoption> TakeAdoption() {
 }  // namespace
 
 void LockLanesToGo() {
-  LockToWrite({"route", "side_lane", "lane", "parked"});
+  LockToWrite({"route", "side_lane", "lane", "parked", "adoption", "adopted", "tick"});
+}
+
+void LockPositionsToGo() {
+  LockToWrite({"lane"});
+  if (HasRestoredLanes() && !HasOwnLanes()) {
+    pg::Guard([] {
+      (void)days::LockDayTablesToEmpty(days::DayTableKind::kProgress);
+      (void)days::LockDayTablesToEmpty(days::DayTableKind::kTick);
+    });
+  } else {
+    LockPartitionsToWrite("tick");
+    LockPartitionsToWrite("progress");
+  }
 }
 
 bool HasRestoredLanes() {

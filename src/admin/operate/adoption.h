@@ -20,6 +20,8 @@ namespace outbox::admin {
 
 // To be written to when the lanes are freed: before they are read, see common/write_lock.h. Throws.
 void LockLanesToGo();
+// Positions as well, as strongly as they will have to be; waits for it, which workers do not. Throws.
+void LockPositionsToGo();
 
 // Whether there are lanes that came with a dump and must not be claimed yet.
 bool HasRestoredLanes();
