@@ -339,7 +339,10 @@ void Engine::Destinations(std::vector<DestinationStatus>* destinations) const {
     status.deaths = static_cast<int64_t>(destination->deaths());
     status.renewals = destination->renewals();
     status.warning = destination->warning(impl_->turn.now);
-    status.retry_trouble = destination->retry().warning(impl_->turn.now);
+    const RetryWarning& retries = destination->retry().warning();
+    status.retry_trouble = retries.Now(impl_->turn.now);
+    status.retry_trouble_since = retries.since();
+    status.retries_work = retries.over();
     status.only_warning = status.reason.ok() && status.warning != nullptr;
     status.trouble.Set(status.reason.ok() ? status.warning : &status.reason);
     destinations->push_back(std::move(status));

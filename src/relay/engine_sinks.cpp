@@ -172,13 +172,17 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
   MeetTogether(destination);
   if (!results.empty()) {
     uint64_t count = 0;
+    bool answered = false;
     for (const sink::Result& result : results) {
       count += result.count;
-      if (result.outcome != sink::Outcome::kAborted) {
-        retry.EndWarning();
-      }
+      answered |= result.outcome != sink::Outcome::kAborted;
     }
     retry.Heard(count, turn.now);
+    if (answered) {
+      retry.warning().OnAnswer();
+    } else if (const Error why = retry.trouble(); !why.ok()) {
+      retry.warning().OnRefusal(why, destination->breaker().closed(), turn.now);
+    }
   }
   const SinkDeath death = retry.TakeDeath();
   if (death != SinkDeath::kNone) {
@@ -271,7 +275,7 @@ void Engine::Impl::SwapSinks() {
     destination->retry().Look(turn.now);
     if (destination->retry().Expired(turn.now)) {
       if (destination->breaker().closed() && destination->retry().accepting()) {
-        destination->retry().Warn(turn.now);
+        destination->retry().WarnOfSilence(turn.now);
       }
       CloseRetrySink(destination.get());
     }

@@ -25,6 +25,7 @@ constexpr int64_t kChanged = 2 * kSecond;    // an error of another class lasts 
 constexpr int64_t kSayAgain = 60 * kSecond;  // between reports of another error, or of more dead letters
 constexpr int64_t kGather = 10 * kSecond;    // between lines about topics of one route
 constexpr const char* kLostWrites = "LOST_WRITES";
+constexpr int64_t kRetries = -1;  // in the place of a route
 constexpr size_t kFewTopics = 3;  // have a line each, and are named where there are more
 
 // A text of the worker's (UTF-8) for the log of a server of any encoding. Topics may be made of keys, which hold
@@ -361,10 +362,9 @@ void Incidents::SeeTopic(const Lane& lane, const std::string& topic, const Error
   }
 }
 
-void Incidents::SeeWarning(const Error& warning, const std::string& server, pg::DestinationSlot* slot) {
-  if (warning.ok() || !warned_.insert({server, warning.code}).second || WarnedByAnother(slot, warning.code.c_str())) {
-    return;
-  }
+namespace {
+
+void SayWarning(const std::string& server, const Error& warning) {
   const std::string name = Loggable(server);
   const std::string message = Loggable(warning.message);
   const std::string code = Loggable(warning.code);
@@ -376,6 +376,36 @@ void Incidents::SeeWarning(const Error& warning, const std::string& server, pg::
                       errhint("Events go on; outbox.destination and outbox.doctor() show it while it lasts."),
                       pg::LogEvent("destination_warning", {{"destination", n}, {"error_code", c}})));
   });
+}
+
+}  // namespace
+
+void Incidents::SeeWarning(const Error& warning, const std::string& server, pg::DestinationSlot* slot) {
+  if (!warning.ok() && warned_.insert({server, warning.code}).second && !WarnedByAnother(slot, warning.code.c_str())) {
+    SayWarning(server, warning);
+  }
+}
+
+// Where it ends because nothing is tried any more, nobody knows whether it would go.
+void Incidents::SeeRetries(const relay::DestinationStatus& status, const std::string& server, int64_t now) {
+  const Key key{kRetries, server};
+  const Error* error = status.retry_trouble;
+  Episode* episode = Find(key, "what is tried again at destination \"" + server + "\" goes", error, now);
+  if (episode == nullptr) {
+    return;
+  }
+  if (error != nullptr && episode->said_at == 0) {
+    episode->began = episode->again = status.retry_trouble_since;
+  }
+  const Line line = See(episode, error, 0, now);
+  if (line == Line::kTrouble && board_.MaySay(episode->trouble, *error, now, kSayAgain)) {
+    SayWarning(server, *error);
+  } else if (line == Line::kBack || (error == nullptr && !status.retries_work)) {
+    if (End(*episode) && line == Line::kBack) {
+      SayBack({.destination = server}, episode->what, PastOf(*episode), now);
+    }
+    episodes_.erase(key);
+  }
 }
 
 // Few topics have a line each, with their own error; of many the first stands for all.
@@ -445,8 +475,8 @@ void Incidents::EndTurn(const std::map<int64_t, log::Route>& routes, int64_t now
   for (auto entry = episodes_.begin(); entry != episodes_.end();) {
     Episode& episode = entry->second;
     const bool seen = std::exchange(episode.seen, false);
-    if (entry->first.first == 0) {  // a destination: SeeDestination reports the end of its trouble
-      if (!seen && End(episode)) {
+    if (entry->first.first <= 0) {  // a destination: SeeDestination, SeeRetries report the end of its trouble
+      if (!seen && End(episode) && entry->first.first == 0) {
         SayUnused(entry->first.second, episode.what);
       }
       entry = seen ? std::next(entry) : episodes_.erase(entry);

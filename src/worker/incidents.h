@@ -1,6 +1,7 @@
 // What a relay worker writes to the server log about trouble outside of the server [P]: one WARNING when a destination
 // or a topic goes into trouble, one LOG when it has worked again for some seconds, with how long its trouble lasted and
-// how long it is over, one WARNING of what a sink warns of, one LOG per destination and minute for sink processes that
+// how long it is over, one WARNING of what a sink warns of (and one LOG of its end, where what is
+// tried again did not go), one LOG per destination and minute for sink processes that
 // ended unasked, and one WARNING per route and minute for dead letters, with their number. Nothing is repeated while it
 // lasts, unless the error becomes one of another class, which is told within seconds, or has another code, which is
 // told after a minute; each class once a minute at most. Many topics of a route have one line for all of them; what
@@ -50,6 +51,8 @@ class Incidents {
   void SeeDestination(const relay::DestinationStatus& status, const std::string& server, bool paused, int64_t now);
   // What is to be looked at though the destination is used; ok(): nothing. Said once in the life of a worker.
   void SeeWarning(const Error& warning, const std::string& server, pg::DestinationSlot* slot);
+  // The connection of what is tried again, where that alone takes nothing.
+  void SeeRetries(const relay::DestinationStatus& status, const std::string& server, int64_t now);
   void SeeLane(const relay::LaneStatus& status, const log::Route& route, int64_t now);
   // `routes`: all that there are by now.
   void EndTurn(const std::map<int64_t, log::Route>& routes, int64_t now);
@@ -76,7 +79,8 @@ class Incidents {
     bool named = false;                     // of a topic: its route's template may give its name
     std::string code;                       // as said
   };
-  using Key = std::pair<int64_t, std::string>;  // a route and a topic; 0 and the name of a server
+  // A route and a topic; 0 and the name of a server; kRetries and that, of what is tried again there.
+  using Key = std::pair<int64_t, std::string>;
   using Episodes = std::map<Key, Episode>;
 
   // About topics of one route, in the order in which it was found.

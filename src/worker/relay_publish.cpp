@@ -359,9 +359,7 @@ void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
       if (const sink::Health* health = state.engine.DestinationHealth(status.id); health != nullptr) {
         incidents_.SeeWarning(health->warning, known->second.name, shown.slot);
       }
-      if (status.retry_trouble != nullptr) {
-        incidents_.SeeWarning(*status.retry_trouble, known->second.name, shown.slot);
-      }
+      incidents_.SeeRetries(status, known->second.name, now);
     }
   }
 }

@@ -1,4 +1,5 @@
 // The sink for parked events, and lanes that leave with some of them claimed.
+#include "relay/destination/retry_warning.h"
 #include "relay_parked_fixture.h"
 
 namespace outbox::relay {
@@ -76,6 +77,61 @@ TEST_F(ParkedTest, WhyTheRetrySinkTakesNothingIsTold) {
   engine->Destinations(&destinations);
   EXPECT_EQ(destinations[0].warning, nullptr);
   EXPECT_EQ(destinations[0].retry_trouble, nullptr);
+}
+
+// A Redis that lets nobody else in refuses each try at once: that is told as well, once it has lasted, and whether it
+// is over.
+TEST_F(ParkedTest, WhyTheRetrySinkRefusesAllIsTold) {
+  FailAlone();
+  sink->DeliverAll();
+  RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
+  std::vector<DestinationStatus> destinations;
+  const auto refuse_until = [&](int64_t until) {
+    while (clock.now < until) {
+      RunUntil(clock.now + 200'000);
+      if (retry != nullptr) {
+        retry->SetDown({ErrorClass::kDestination, "ERR", "max number of clients reached"});
+        while (!retry->pending.empty()) {
+          retry->Abort(retry->pending[0].flow, 0);
+        }
+      }
+      Turn();
+    }
+    engine->Destinations(&destinations);
+  };
+  const int64_t began = clock.now;
+  refuse_until(began + 29'000'000);
+  EXPECT_EQ(destinations[0].retry_trouble, nullptr);
+  refuse_until(began + 45'000'000);
+  ASSERT_NE(destinations[0].retry_trouble, nullptr);
+  EXPECT_EQ(destinations[0].retry_trouble->code, "ERR");
+  EXPECT_LT(destinations[0].retry_trouble_since, began + 10'000'000);
+  EXPECT_FALSE(destinations[0].retries_work);
+  RunUntil(clock.now + 60'000'000);
+  ASSERT_NE(retry, nullptr);
+  retry->SetUp(true);
+  for (int i = 0; i < 3; i++) {
+    retry->DeliverAll();
+    Turn();
+  }
+  engine->Destinations(&destinations);
+  EXPECT_EQ(destinations[0].retry_trouble, nullptr);
+  EXPECT_TRUE(destinations[0].retries_work);
+}
+
+// The lanes are refused as well: that is the destination's trouble, and its end is not the beginning of another.
+TEST_F(ParkedTest, RefusalsWhileTheDestinationIsDownDoNotCount) {
+  RetryWarning warning;
+  const Error why{ErrorClass::kDestination, "ERR", "down"};
+  warning.OnRefusal(why, true, 1);
+  warning.OnRefusal(why, false, 20'000'000);
+  warning.OnRefusal(why, true, 40'000'000);
+  EXPECT_EQ(warning.Now(40'000'000), nullptr);
+  warning.OnRefusal(why, true, 70'000'000);
+  ASSERT_NE(warning.Now(70'000'000), nullptr);
+  EXPECT_EQ(warning.since(), 40'000'000);
+  EXPECT_EQ(warning.Now(370'000'000), nullptr);  // nothing was tried for long: nobody knows
+  EXPECT_FALSE(warning.over());
 }
 
 // A large event over a slow link: the sink says that bytes move.

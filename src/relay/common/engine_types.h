@@ -110,6 +110,8 @@ struct DestinationStatus : DestinationView {
   Error reason;                          // why it is not closed; ok() when it is
   const Error* warning = nullptr;        // usable, but a person should look; nullptr: none
   const Error* retry_trouble = nullptr;  // of these, what only the sink of events that are tried again meets
+  int64_t retry_trouble_since = 0;       // monotonic
+  bool retries_work = false;             // the last of that is over because something was answered there
   uint64_t renewals = 0;  // times a sink of it was recreated because it gave no outcome; warning says more
 };
 

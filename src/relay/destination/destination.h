@@ -61,7 +61,7 @@ class Destination {
   const Error* warning(int64_t now) const {
     return !warning_.ok() && now < warn_until_ ? &warning_
            : !health().warning.ok()            ? &health().warning
-                                               : retry_.warning(now);
+                                               : retry_.warning().Now(now);
   }
 
   // --- sending ---
@@ -98,7 +98,7 @@ class Destination {
     factory_ = std::move(factory);
     server_check_.SetLog(std::move(servers));
     warning_ = {};
-    retry_.EndWarning();
+    retry_.warning().Forget();
     next_sink_ = factory_();
     retry_.Retire(drain_deadline);
     drain_deadline_ = drain_deadline;

@@ -11,6 +11,7 @@
 
 #include "relay/common/engine_types.h"
 #include "relay/destination/poison_search.h"
+#include "relay/destination/retry_warning.h"
 #include "relay/destination/sink_watch.h"
 #include "sink/sink.h"
 
@@ -29,18 +30,14 @@ class RetrySink {
 
   // Why it takes nothing, or took nothing when it was closed; ok: it does, or nobody knows.
   Error trouble() const { return sink_ == nullptr ? closed_in_ : sink_->health().up ? Error() : sink_->health().error; }
-  // What is told of it as a warning: nobody else meets what only this sink does, while the lanes' works.
-  const Error* warning(int64_t now) const { return !warning_.ok() && now < warn_until_ ? &warning_ : nullptr; }
-  // Call before it is closed for its silence, where the lanes' sink works.
-  void Warn(int64_t now) {
-    warning_ = under_way_ == 0 ? Error() : trouble();
-    if (!warning_.ok()) {
-      warning_.message =
-          "what is tried again goes by a connection of its own, and that takes nothing: " + warning_.message;
+  RetryWarning& warning() { return warning_; }
+  const RetryWarning& warning() const { return warning_; }
+  // Call before it is closed, where the lanes' sink works.
+  void WarnOfSilence(int64_t now) {
+    if (under_way_ > 0) {
+      warning_.OnSilence(trouble(), SilentAt() - RetryWarning::kPatienceMicros, now);
     }
-    warn_until_ = now + kWarnMicros;
   }
-  void EndWarning() { warning_ = {}; }
 
   void Ensure(const SinkFactory& factory) {
     if (sink_ == nullptr) {
@@ -135,12 +132,8 @@ class RetrySink {
  private:
   static constexpr int64_t kIdleMicros = 60'000'000;
   static constexpr int64_t kAskAgainMicros = 1'000'000;
-  // A client library may keep records for as long as its broker is away. Parked events are not left with it: operators
-  // want to act on them.
-  static constexpr int64_t kPatienceMicros = 30'000'000;
-  // Longer than from one try to the next, each of which is told of again.
-  static constexpr int64_t kWarnMicros = 300'000'000;
-  int64_t SilentAt() const { return (used_at_ > heard_at_ ? used_at_ : heard_at_) + kPatienceMicros; }
+  // Parked events are not left with it for longer: operators want to act on them.
+  int64_t SilentAt() const { return (used_at_ > heard_at_ ? used_at_ : heard_at_) + RetryWarning::kPatienceMicros; }
 
   std::unique_ptr<sink::Sink> sink_;
   std::string server_run_;
@@ -154,8 +147,7 @@ class RetrySink {
   bool retiring_ = false;
   bool sending_ = false;  // as it was when Look() was called
   Error closed_in_;
-  Error warning_;
-  int64_t warn_until_ = 0;
+  RetryWarning warning_;
   SinkWatch watch_;
 };
 
