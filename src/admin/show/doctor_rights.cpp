@@ -100,22 +100,39 @@ CROSS JOIN LATERAL (
 WHERE EXISTS (SELECT FROM outbox_internal.emit_routines() p WHERE has_function_privilege(e.found, p, 'EXECUTE'))
 GROUP BY e.found_name, e.patterns ORDER BY 1 LIMIT 20)";
 
-// Objects of the extension that are not its tables' owner's: with the rights of another, what runs as its owner fails;
-// the last column says where.
+// What of the extension is not its owner's: with the rights of another, what runs as its owner fails; the last column
+// says where. Some tables say by their owner with whose rights the workers, functions and the inbox run. A column's
+// sequence follows its table. No name is looked up, for who asks here may not reach the schemas any more.
 constexpr const char* kOwners = R"(
-WITH log AS (SELECT relowner AS owner FROM pg_class WHERE oid = 'outbox_internal.log'::regclass)
-SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.oid::regclass::text,
-       quote_ident(pg_get_userbyid(c.relowner)), quote_ident(pg_get_userbyid(log.owner)),
-       CASE c.relkind WHEN 'v' THEN NOT pg_has_role(c.relowner, log.owner, 'USAGE') ELSE NOT pg_has_role(log.owner, c.relowner, 'USAGE') END
-FROM log, pg_class c WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND c.relkind IN ('r', 'p', 'v', 'S') AND c.relowner <> log.owner
-  AND (c.relispartition OR EXISTS (SELECT FROM pg_depend d, pg_extension e WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
-       AND d.deptype = 'e' AND d.refobjid = e.oid AND e.extname = 'outbox'))
-UNION ALL
-SELECT 'ROUTINE', p.oid::regprocedure::text, quote_ident(pg_get_userbyid(p.proowner)), quote_ident(pg_get_userbyid(log.owner)),
-       p.prosecdef AND NOT pg_has_role(p.proowner, log.owner, 'USAGE')
-FROM log, pg_proc p, pg_depend d, pg_extension e WHERE p.proowner <> log.owner AND d.classid = 'pg_proc'::regclass
-  AND d.objid = p.oid AND d.deptype = 'e' AND d.refobjid = e.oid AND e.extname = 'outbox'
-ORDER BY 1, 2)";
+WITH ours AS (SELECT e.oid, e.extowner AS owner FROM pg_extension e WHERE e.extname = 'outbox'),
+schemas AS (SELECT n.* FROM pg_namespace n WHERE n.nspname IN ('outbox', 'outbox_internal')),
+found AS (
+  SELECT 'SCHEMA' AS kind, n.nspname::text AS name, n.nspowner AS owner,
+         NOT has_schema_privilege(o.owner, n.oid, 'USAGE') OR NOT has_schema_privilege(o.owner, n.oid, 'CREATE') AS fails
+  FROM ours o, schemas n WHERE n.nspowner <> o.owner
+  UNION ALL
+  SELECT CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.oid::regclass::text, c.relowner,
+         (c.relkind = 'v' OR c.relname IN ('log', 'route', 'identity', 'inbox_kept')) AND NOT pg_has_role(c.relowner, o.owner, 'USAGE')
+         OR c.relkind <> 'v' AND NOT pg_has_role(o.owner, c.relowner, 'USAGE')
+  FROM ours o, pg_class c JOIN schemas n ON n.oid = c.relnamespace WHERE c.relkind IN ('r', 'p', 'v', 'S') AND c.relowner <> o.owner
+    AND (c.relispartition OR EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e' AND d.refobjid = o.oid))
+    AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype IN ('a', 'i') AND d.refobjsubid > 0 AND c.relkind = 'S')
+  UNION ALL
+  SELECT 'ROUTINE', p.oid::regprocedure::text, p.proowner, p.prosecdef AND NOT pg_has_role(p.proowner, o.owner, 'USAGE')
+  FROM ours o, pg_proc p, pg_depend d WHERE p.proowner <> o.owner AND d.classid = 'pg_proc'::regclass
+    AND d.objid = p.oid AND d.deptype = 'e' AND d.refobjid = o.oid
+)
+SELECT f.kind, f.name, quote_ident(pg_get_userbyid(f.owner)), quote_ident(pg_get_userbyid(o.owner)), f.fails
+FROM found f, ours o ORDER BY f.kind <> 'SCHEMA', f.kind, f.name)";
+
+std::string GiveBack(const Row& row) {
+  return "ALTER " + row[0].value() + " " + row[1].value() + " OWNER TO " + row[3].value() + ";";
+}
+
+std::string Whose(const Row& row) {
+  return (row[0] == "SCHEMA" ? "Schema " : "") + row[1].value() + " belongs to " + row[2].value() +
+         ", and the extension to " + row[3].value();
+}
 
 // Returns how much there was to tell.
 size_t CheckPatternRight(const PatternRight& right, Findings* findings) {
@@ -184,18 +201,26 @@ size_t CheckTablesWithoutRight(Findings* findings) {
 
 bool CheckReach(Findings* findings) {
   const std::vector<Row> rows = RunSql(Access::kRead, kOwners);
-  const auto found = std::find_if(rows.begin(), rows.end(), [](const Row& row) { return row[4] == "t"; });
-  if (found == rows.end()) {
+  const Row* first = nullptr;
+  std::string hint;
+  for (const Row& row : rows) {
+    if (row[4] == "t") {
+      first = first == nullptr ? &row : first;
+      hint += (hint.empty() ? "" : " ") + GiveBack(row);
+    }
+  }
+  if (first == nullptr) {
     return true;
   }
-  const Row& row = *found;
+  constexpr size_t kTyped = 1000;
   findings->Problem(
       "owners",
-      row[1].value() + " belongs to " + row[2].value() + ", and outbox_internal.log to " + row[3].value() +
+      Whose(*first) +
           ": one of the two may not reach what is the other's, so views and functions of outbox fail, and "
           "what doctor() would say of all else is left out.",
-      "REASSIGN OWNED BY " + row[2].value() + " TO " + row[3].value() +
-          "; gives all that the role has in this database.");
+      hint.size() <= kTyped ? hint
+                            : "REASSIGN OWNED BY " + (*first)[2].value() + " TO " + (*first)[3].value() +
+                                  "; gives all that the role has in this database.");
   return false;
 }
 
@@ -203,14 +228,15 @@ void CheckOwners(Findings* findings) {
   std::vector<Row> rows = RunSql(Access::kRead, kOwners);
   for (size_t i = 0; i < rows.size() && i < kTold; i++) {
     const Row& row = rows[i];
-    findings->Warn("owners",
-                   row[1].value() + " belongs to " + row[2].value() + ", and outbox_internal.log to " + row[3].value() +
-                       ": what runs with the rights of its owner may not reach the tables.",
-                   "ALTER " + row[0].value() + " " + row[1].value() + " OWNER TO " + row[3].value() + ";");
+    findings->Warn(
+        "owners",
+        Whose(row) + (row[0] == "SCHEMA" ? ": who owns a schema may drop and rename what is in it."
+                                         : ": what runs with the rights of its owner may not reach the tables."),
+        GiveBack(row));
   }
   if (rows.size() > kTold) {
     findings->Warn("owners", "And there are " + std::to_string(rows.size() - kTold) + " more such objects.",
-                   "REASSIGN OWNED BY " + rows[0][2].value() + " TO " + rows[0][3].value() +
+                   "REASSIGN OWNED BY " + rows[kTold][2].value() + " TO " + rows[kTold][3].value() +
                        "; gives all that the role has in this database.");
   }
   if (rows.empty()) {
