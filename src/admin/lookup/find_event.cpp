@@ -1,9 +1,11 @@
 #include "admin/lookup/find_event.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include "admin/common/text_encoding.h"
 #include "format/record_format.h"
+#include "pg/subtransaction.h"
 
 namespace outbox::admin {
 
@@ -11,7 +13,8 @@ namespace {
 
 constexpr const char* kColumns =
     "SELECT (extract(epoch FROM created_at) * 1000000)::bigint, xid, aggregate_type, aggregate_id, event_type, topic, "
-    "coalesce(xid = pg_current_xact_id_if_assigned(), false) FROM outbox_internal.whole_log WHERE id = $1::uuid ";
+    "coalesce(xid = pg_current_xact_id_if_assigned(), false) FROM ";
+constexpr const char* kWholeLog = "outbox_internal.whole_log";
 
 constexpr const char* kSnapshotBefore =
     "SELECT s.snapshot FROM ("
@@ -22,11 +25,11 @@ constexpr const char* kSnapshotBefore =
     ") s ORDER BY pg_snapshot_xmax(s.snapshot) DESC LIMIT 1";
 
 std::vector<FoundEvent> Read(Access access, Plan plan, const Uuid& id, const std::string& condition,
-                             const std::vector<Cell>& more = {}) {
+                             const std::vector<Cell>& more = {}, const std::string& table = kWholeLog) {
   std::vector<Cell> params = {UuidText(id)};
   params.insert(params.end(), more.begin(), more.end());
   std::vector<FoundEvent> events;
-  for (Row& row : RunSql(access, (kColumns + condition).c_str(), params, plan)) {
+  for (Row& row : RunSql(access, (kColumns + table + " WHERE id = $1::uuid " + condition).c_str(), params, plan)) {
     FoundEvent event;
     event.id = id;
     event.created_at = std::strtoll(row[0].value().c_str(), nullptr, 10);
@@ -77,6 +80,20 @@ std::vector<FoundEvent> FindEvents(Access access, const Uuid& id) {
     }
   }
   return Read(access, Plan::kUsual, id, "ORDER BY created_at");
+}
+
+std::vector<FoundEvent> FindEvents(Access access, const Uuid& id, std::vector<UnreadableTable>* unreadable) {
+  std::vector<FoundEvent> events;
+  if (pg::TryPart(pg::IsUnreadable, [&] { events = FindEvents(access, id); }).ok()) {
+    return events;
+  }
+  events.clear();
+  *unreadable = LookAtLogTables([&](const std::string& table) {
+    for (FoundEvent& event : Read(access, Plan::kUsual, id, "ORDER BY created_at", {}, table)) {
+      events.push_back(std::move(event));
+    }
+  });
+  return events;
 }
 
 EventFacts FactsOf(const FoundEvent& event) {

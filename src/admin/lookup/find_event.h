@@ -10,6 +10,8 @@
 #include "base/snapshot.h"
 #include "base/uuid.h"
 
+#include "admin/lookup/unreadable_log.h"
+
 namespace outbox::admin {
 
 struct FoundEvent {
@@ -28,6 +30,8 @@ struct FoundEvent {
 // says when it was made: then one day table is read, through the xid index from the last snapshot before that moment
 // that a lane has saved. An id given by a client is searched for everywhere, row by row. Throws PgError.
 std::vector<FoundEvent> FindEvents(Access access, const Uuid& id);
+// The same, and where a table of the log cannot be read those of the others, and which it is.
+std::vector<FoundEvent> FindEvents(Access access, const Uuid& id, std::vector<UnreadableTable>* unreadable);
 
 // The newest snapshot that was taken before that moment, of those that lanes and the keeper wrote down: what was
 // emitted since then is not visible in it, so its transactions are those from its xmax on, and of its xip. (Events of a

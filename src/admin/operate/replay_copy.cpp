@@ -5,10 +5,13 @@
 #include "admin/common/operation.h"
 #include "admin/common/progress.h"
 #include "admin/common/write_lock.h"
+#include "admin/lookup/unreadable_log.h"
 #include "admin/operate/parked_rows.h"
 #include "log/progress/replays.h"
 #include "parked/erasures.h"
+#include "pg/subtransaction.h"
 #include "pg/transaction_end.h"
+#include "pg/trouble_hints.h"
 #include "pg/wall.h"
 
 namespace outbox::admin {
@@ -190,7 +193,17 @@ std::string Count(int64 count, const char* what) {
 void MakePlan(Replay* replay) {
   std::vector<Row> route = RunSql(Access::kWrite, kRouteVersion, {Cell(replay->plan.to)});
   replay->planned_for = route.empty() ? "" : route[0][0].value();
-  PlanReplay(replay->request, &replay->plan);
+  const Status status = pg::TryPart(pg::IsUnreadable, [replay] { PlanReplay(replay->request, &replay->plan); });
+  if (!status.ok()) {
+    const WalkFilter& filter = replay->request.filter;
+    const std::vector<UnreadableTable> tables = FindUnreadable(Access::kWrite, filter.since, filter.until);
+    throw UserError{
+        ERRCODE_DATA_CORRUPTED,
+        "the events to be sent again cannot all be read" +
+            (tables.empty() ? std::string() : ": " + NamesOf(tables) + " cannot"),
+        tables.empty() ? status.error().message + " (" + status.error().code + ")." : DetailOf(tables),
+        std::string("since and until that leave that time out have the others sent. ") + pg::kUnreadableHint};
+  }
 }
 
 void LockReplay(const Replay& replay) {

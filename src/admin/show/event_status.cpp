@@ -17,6 +17,7 @@
 #include "admin/show/side_trouble.h"
 #include "pg/entry.h"
 #include "pg/settings.h"
+#include "pg/trouble_hints.h"
 #include "pg/wall.h"
 
 extern "C" {
@@ -371,6 +372,23 @@ Trace* FindTrace(std::vector<Trace>* traces, int64 route_id, int64 created_at) {
   return nullptr;
 }
 
+// Where nothing is known of it, there may still be something: no rows would say that there is not.
+void TellUnreadable(const std::vector<UnreadableTable>& tables, bool known) {
+  const std::string names = NamesOf(tables);
+  const std::string detail = DetailOf(tables);
+  if (!known) {
+    throw outbox::pg::UserError{
+        ERRCODE_DATA_CORRUPTED, "what became of the event cannot be told: " + names + " cannot be read",
+        detail + " In no other table of the log is an event of that id.", outbox::pg::kUnreadableHint};
+  }
+  const char* n = names.c_str();
+  const char* d = detail.c_str();
+  outbox::pg::Guard([n, d] {
+    ereport(WARNING, (errmsg("not all of what is known of the event may be told: %s cannot be read", n),
+                      errdetail("%s", d), errhint("%s", outbox::pg::kUnreadableHint)));
+  });
+}
+
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_status) {
@@ -386,7 +404,12 @@ OUTBOX_FUNCTION(outbox_status) {
   std::vector<Pause> pauses = LoadPauses();
   std::vector<LaneRecord> lanes = LoadLanes(std::nullopt);
   std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
-  for (const FoundEvent& event : FindEvents(Access::kRead, id)) {
+  std::vector<UnreadableTable> unreadable;
+  const std::vector<FoundEvent> events = FindEvents(Access::kRead, id, &unreadable);
+  if (!unreadable.empty()) {
+    TellUnreadable(unreadable, !events.empty() || !traces.empty());
+  }
+  for (const FoundEvent& event : events) {
     bool routed = false;
     std::vector<Row> answer;
     std::vector<Delivery> deliveries;
