@@ -100,7 +100,8 @@ BEGIN
     ('outbox.pause', 'INSERT OR UPDATE OR DELETE', 'BEFORE'),
     ('outbox_internal.outcome', 'UPDATE OR DELETE', 'AFTER'),
     ('outbox_internal.server_run', 'UPDATE OR DELETE', 'AFTER'),
-    ('outbox_internal.origin', 'INSERT OR UPDATE OR DELETE', 'AFTER')
+    ('outbox_internal.origin', 'INSERT OR UPDATE OR DELETE', 'AFTER'),
+    ('outbox_internal.key_secret', 'INSERT OR UPDATE OR DELETE', 'AFTER')
   LOOP
     EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER no_change BEFORE %s%s ON %s FOR EACH STATEMENT '
       'EXECUTE FUNCTION outbox_internal.refuse_change()', commands,

@@ -65,6 +65,8 @@ constexpr Rule kRules[] = {
      "Nothing has to be done: rows older than 90 days go by themselves."},
     {"origin", "It says of which server the transaction ids are that the log and the positions of lanes hold.",
      "outbox.adopt() makes a copy of a database one of its own."},
+    {"key_secret", "It is what parked events know their keys by: under another nothing would wait for them.",
+     "Nothing has to be done: it belongs to this installation, and adopt() hashes anew what a dump brings."},
     {"audit", "A row of it says what somebody did, and when.",
      "What is to be added is a row of its own; rows that nobody needs any more may be deleted."},
     {"pause", "Keys and topics that it holds up are let go, and audited, by functions.",
