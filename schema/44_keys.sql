@@ -33,7 +33,9 @@ COMMENT ON COLUMN outbox_internal.waiting.error_class IS 'of its last failure';
 COMMENT ON COLUMN outbox_internal.waiting.error_code IS 'the destination''s own code';
 COMMENT ON COLUMN outbox_internal.waiting.error_message IS 'for people';
 
-CREATE OR REPLACE FUNCTION outbox_internal.key_dead(route_id bigint, order_key bigint, block boolean)
+CREATE OR REPLACE FUNCTION outbox_internal.key_dead(route_id bigint, order_key bigint, block boolean,
+    from_created_at timestamptz DEFAULT '-infinity', from_replay bigint DEFAULT 0,
+    from_id uuid DEFAULT '00000000-0000-0000-0000-000000000000')
   RETURNS TABLE (created_at timestamptz, replay bigint, id uuid, state text, due_at timestamptz, aggregate_type text,
                  aggregate_id text, attempts integer, error_class text, error_code text, error_message text)
   LANGUAGE sql STABLE PARALLEL SAFE
@@ -43,18 +45,21 @@ BEGIN ATOMIC
   FROM outbox_internal.parked d
   WHERE $3 AND d.route_id OPERATOR(pg_catalog.=) $1 AND d.order_key OPERATOR(pg_catalog.=) $2
     AND d.state OPERATOR(pg_catalog.=) 'dead'
+    AND ROW(d.created_at, d.replay, d.id) OPERATOR(pg_catalog.>=) ROW($4, $5, $6)
   ORDER BY d.created_at, d.replay, d.id LIMIT 1;
 END;
-REVOKE ALL ON FUNCTION outbox_internal.key_dead(bigint, bigint, boolean) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION outbox_internal.key_dead(bigint, bigint, boolean) TO pg_monitor;
-COMMENT ON FUNCTION outbox_internal.key_dead(bigint, bigint, boolean) IS
-  'the first dead letter that holds the key; none where the route does not block (on_failure)';
+REVOKE ALL ON FUNCTION outbox_internal.key_dead(bigint, bigint, boolean, timestamptz, bigint, uuid) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox_internal.key_dead(bigint, bigint, boolean, timestamptz, bigint, uuid) TO pg_monitor;
+COMMENT ON FUNCTION outbox_internal.key_dead(bigint, bigint, boolean, timestamptz, bigint, uuid) IS
+  'the first dead letter that holds the key; none where the route does not block (on_failure); from a place: the first at or behind that';
 
 CREATE OR REPLACE FUNCTION outbox_internal.key_head(route_id bigint, order_key bigint, block boolean,
     before_created_at timestamptz DEFAULT 'infinity', before_replay bigint DEFAULT 0,
     before_id uuid DEFAULT '00000000-0000-0000-0000-000000000000',
     from_created_at timestamptz DEFAULT '-infinity', from_replay bigint DEFAULT 0,
-    from_id uuid DEFAULT '00000000-0000-0000-0000-000000000000')
+    from_id uuid DEFAULT '00000000-0000-0000-0000-000000000000',
+    dead_from_created_at timestamptz DEFAULT '-infinity', dead_from_replay bigint DEFAULT 0,
+    dead_from_id uuid DEFAULT '00000000-0000-0000-0000-000000000000')
   RETURNS TABLE (created_at timestamptz, replay bigint, id uuid, state text, due_at timestamptz, aggregate_type text,
                  aggregate_id text, attempts integer, error_class text, error_code text, error_message text)
   LANGUAGE sql STABLE PARALLEL SAFE
@@ -71,14 +76,14 @@ BEGIN ATOMIC
         UNION ALL
         (SELECT d.created_at, d.replay, d.id, d.state, d.due_at, d.aggregate_type, d.aggregate_id, d.attempts,
                 d.error_class, d.error_code, d.error_message
-         FROM outbox_internal.key_dead($1, $2, $3) d
+         FROM outbox_internal.key_dead($1, $2, $3, $10, $11, $12) d
          WHERE ROW(d.created_at, d.replay, d.id) OPERATOR(pg_catalog.<) ROW($4, $5, $6))) h
   ORDER BY h.created_at, h.replay, h.id LIMIT 1;
 END;
-REVOKE ALL ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid, timestamptz, bigint, uuid) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid, timestamptz, bigint, uuid) TO pg_monitor;
-COMMENT ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid, timestamptz, bigint, uuid) IS
-  'the row of outbox_internal.parked that goes first of a key; before a place: the first that goes before that; from a place: of what waits, the first at or behind that';
+REVOKE ALL ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid, timestamptz, bigint, uuid, timestamptz, bigint, uuid) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid, timestamptz, bigint, uuid, timestamptz, bigint, uuid) TO pg_monitor;
+COMMENT ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid, timestamptz, bigint, uuid, timestamptz, bigint, uuid) IS
+  'the row of outbox_internal.parked that goes first of a key; before a place: the first that goes before that; from places: of what waits, and of dead letters, the first at or behind those';
 
 CREATE OR REPLACE VIEW outbox_internal.holding AS
   SELECT w.route_id, w.order_key, w.created_at, w.replay, w.id, w.state, w.due_at

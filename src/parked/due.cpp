@@ -189,19 +189,30 @@ void ReadWaiting(const ParkedOwner& owner, Datum keys, Datum up_to, FrontColumns
   }
 }
 
-void ReadDead(const ParkedOwner& owner, Datum keys, DueWork* work) {
+void ReadDead(const ParkedOwner& owner, Datum keys, KeyFronts* fronts, DueWork* work) {
   static Statement dead = {
-      "SELECT d.created_at, d.id, d.replay, k.n FROM unnest($2) WITH ORDINALITY k(key, n)"
-      " CROSS JOIN LATERAL outbox_internal.key_dead($1, k.key, true) d",
-      2,
-      {INT8OID, INT8ARRAYOID},
+      "SELECT d.created_at, d.id, d.replay, k.n FROM ROWS FROM (unnest($2), unnest($3), unnest($4), unnest($5))"
+      " WITH ORDINALITY k(key, from_created_at, from_replay, from_id, n)"
+      " CROSS JOIN LATERAL outbox_internal.key_dead($1, k.key, true, k.from_created_at, k.from_replay, k.from_id) d",
+      5,
+      {INT8OID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, INT8ARRAYOID, UUIDARRAYOID},
       nullptr};
-  Datum values[] = {Int64GetDatum(owner.lane.route_id), keys};
-  RunStatement(&dead, values);
+  FrontColumns from(work->keys.size());
+  for (const DueKey& key : work->keys) {
+    from.Add(fronts->DeadOf(key.order_key));
+  }
+  Arguments arguments;
+  arguments.Add(Int64GetDatum(owner.lane.route_id));
+  arguments.Add(keys);
+  from.AddTo(&arguments);
+  RunStatement(&dead, arguments.values);
   for (uint64 i = 0; i < SPI_processed; i++) {
     DueKey* key = KeyAt(i, 3, work);
     key->dead = true;
     key->first_dead = ReadPoint(i);
+  }
+  for (const DueKey& key : work->keys) {
+    fronts->FoundDead(key.order_key, key.dead ? key.first_dead : kKeyEnd);
   }
 }
 
@@ -224,7 +235,7 @@ void ReadDueKeys(const ParkedOwner& owner, bool block, KeyFronts* fronts, DueWor
   const Datum key_array = keys.Array(INT8OID);
   ReadWaiting(owner, key_array, up_to.Array(TIMESTAMPTZOID), &from, work);
   if (block) {
-    ReadDead(owner, key_array, work);
+    ReadDead(owner, key_array, fronts, work);
   }
 }
 

@@ -37,6 +37,7 @@ struct KeyPoint {
 };
 
 inline constexpr KeyPoint kKeyBeginning{std::numeric_limits<int64_t>::min(), 0, {}};
+inline constexpr KeyPoint kKeyEnd{std::numeric_limits<int64_t>::max(), 0, {}};
 
 class KeyFronts {
  public:
@@ -73,12 +74,35 @@ class KeyFronts {
     }
   }
   void Forget(uint64_t key) { fronts_.erase(key); }
-  void Clear() { fronts_.clear(); }
+
+  // The same of dead letters, which go when people have them tried again: none is before that. Only this lane makes
+  // rows dead letters, which DeadAppeared says; what people do by hand is looked at anew (Clear).
+  KeyPoint DeadOf(uint64_t key) const {
+    const auto found = dead_.find(key);
+    return found == dead_.end() ? kKeyBeginning : found->second;
+  }
+  // What a search from DeadOf(key) has found; kKeyEnd: none.
+  void FoundDead(uint64_t key, const KeyPoint& first) {
+    if (dead_.size() < kMostKeys || dead_.count(key) > 0) {
+      dead_[key] = first;
+    }
+  }
+  void DeadAppeared(uint64_t key, const KeyPoint& point) {
+    const auto found = dead_.find(key);
+    if (found != dead_.end() && point < found->second) {
+      dead_.erase(found);
+    }
+  }
+  void Clear() {
+    fronts_.clear();
+    dead_.clear();
+  }
 
  private:
   static constexpr size_t kMostKeys = 4096;
 
   std::unordered_map<uint64_t, KeyPoint> fronts_;
+  std::unordered_map<uint64_t, KeyPoint> dead_;
 };
 
 inline const KeyFronts kNoFronts;

@@ -14,24 +14,34 @@ namespace {
 // Rows promoted at once, over all keys of a call.
 constexpr int kRun = 256;
 
-// Keys, each with where it is searched from: the columns of $2, $4, $5 and $6, and the search.
-#define OUTBOX_KEYS "k(key, from_created_at, from_replay, from_id)"
-#define OUTBOX_FROM_FRONT "from_created_at => k.from_created_at, from_replay => k.from_replay, from_id => k.from_id"
-#define OUTBOX_KEY_TYPES INT8OID, INT8ARRAYOID, BOOLOID, TIMESTAMPTZARRAYOID, INT8ARRAYOID, UUIDARRAYOID
+// Keys, each with where it, and its dead letters, are searched from: the columns of $2 and $4 to $9, and the search.
+#define OUTBOX_KEYS                                                                                \
+  "ROWS FROM (unnest($2), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8), unnest($9))" \
+  " k(key, from_created_at, from_replay, from_id, dead_from_created_at, dead_from_replay, dead_from_id)"
+#define OUTBOX_FROM_FRONT                                                                     \
+  "from_created_at => k.from_created_at, from_replay => k.from_replay, from_id => k.from_id," \
+  " dead_from_created_at => k.dead_from_created_at, dead_from_replay => k.dead_from_replay,"  \
+  " dead_from_id => k.dead_from_id"
+#define OUTBOX_KEY_TYPES                                                                                              \
+  INT8OID, INT8ARRAYOID, BOOLOID, TIMESTAMPTZARRAYOID, INT8ARRAYOID, UUIDARRAYOID, TIMESTAMPTZARRAYOID, INT8ARRAYOID, \
+      UUIDARRAYOID
 
-// Route, keys, policy and fronts: $1 to $6.
+// Route, keys, policy and fronts: $1 to $9.
 void AddKeys(int64_t route_id, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,
              Arguments* arguments) {
   Column key(keys.size());
   FrontColumns front(keys.size());
+  FrontColumns dead(keys.size());
   for (const uint64_t order_key : keys) {
     key.Add(Int64GetDatum(static_cast<int64>(order_key)));
     front.Add(fronts.Of(order_key));
+    dead.Add(fronts.DeadOf(order_key));
   }
   arguments->Add(Int64GetDatum(route_id));
   arguments->Add(key.Array(INT8OID));
   arguments->Add(BoolGetDatum(block));
   front.AddTo(arguments);
+  dead.AddTo(arguments);
 }
 
 void AppendKeys(std::vector<uint64_t>* keys) {
@@ -60,22 +70,23 @@ void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& key
   // FOR UPDATE would lock and sort all rows of a key, and a test of a row's state by its position has the planner take
   // the right index.
   static Statement promote = {
-      "WITH head AS MATERIALIZED (SELECT k.* FROM ROWS FROM (unnest($2), unnest($4), unnest($5), "
-      "unnest($6)) " OUTBOX_KEYS " CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
+      "WITH head AS MATERIALIZED (SELECT k.* FROM " OUTBOX_KEYS
+      " CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
       ") h CROSS JOIN LATERAL (SELECT FROM outbox_internal.parked x WHERE x.route_id = $1"
       " AND x.created_at = h.created_at AND x.id = h.id AND x.replay = h.replay FOR UPDATE SKIP LOCKED) x"
       " WHERE h.state = 'blocked' AND NOT EXISTS"
       " (SELECT FROM outbox_internal.key_pause($1, h.aggregate_type, h.aggregate_id)))"
-      " UPDATE outbox_internal.parked t SET state = 'retrying', due_at = $7"
-      " FROM head h LEFT JOIN LATERAL outbox_internal.key_dead($1, h.key, $3) d ON true CROSS JOIN LATERAL"
+      " UPDATE outbox_internal.parked t SET state = 'retrying', due_at = $10"
+      " FROM head h LEFT JOIN LATERAL outbox_internal.key_dead($1, h.key, $3,"
+      " h.dead_from_created_at, h.dead_from_replay, h.dead_from_id) d ON true CROSS JOIN LATERAL"
       " (SELECT p.created_at, p.id, p.replay, p.state FROM outbox_internal.parked p WHERE p.route_id = $1"
       " AND p.order_key = h.key AND p.state IN ('retrying', 'blocked')"
       " AND ROW(p.created_at, p.replay, p.id) >= ROW(h.from_created_at, h.from_replay, h.from_id)"
-      " ORDER BY p.created_at, p.replay, p.id LIMIT $8 FOR UPDATE SKIP LOCKED) r"
+      " ORDER BY p.created_at, p.replay, p.id LIMIT $11 FOR UPDATE SKIP LOCKED) r"
       " WHERE r.state = 'blocked'"
       " AND (d.id IS NULL OR ROW(r.created_at, r.replay, r.id) < ROW(d.created_at, d.replay, d.id))"
       " AND t.route_id = $1 AND t.created_at = r.created_at AND t.id = r.id AND t.replay = r.replay",
-      8,
+      11,
       {OUTBOX_KEY_TYPES, TIMESTAMPTZOID, INT8OID},
       nullptr};
   if (keys.empty()) {
@@ -91,11 +102,10 @@ void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& key
 void FindHeadless(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,
                   std::vector<uint64_t>* headless) {
   static Statement find = {
-      "SELECT k.key FROM ROWS FROM (unnest($2), unnest($4), unnest($5), unnest($6)) " OUTBOX_KEYS
-      " CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
+      "SELECT k.key FROM " OUTBOX_KEYS " CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
       ") h WHERE h.state = 'blocked'"
       " AND NOT EXISTS (SELECT FROM outbox_internal.key_pause($1, h.aggregate_type, h.aggregate_id))",
-      6,
+      9,
       {OUTBOX_KEY_TYPES},
       nullptr};
   AppendThose(&find, owner, block, keys, fronts, headless);
@@ -104,13 +114,12 @@ void FindHeadless(const ParkedOwner& owner, bool block, const std::vector<uint64
 void LockHolders(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,
                  std::vector<uint64_t>* locked) {
   static Statement lock = {
-      "SELECT k.key FROM ROWS FROM (unnest($2), unnest($4), unnest($5), unnest($6)) " OUTBOX_KEYS
-      " CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
+      "SELECT k.key FROM " OUTBOX_KEYS " CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
       ") h CROSS JOIN LATERAL"
       " (SELECT FROM outbox_internal.parked x WHERE x.route_id = $1 AND x.created_at = h.created_at"
       " AND x.id = h.id AND x.replay = h.replay FOR SHARE SKIP LOCKED) x"
       " WHERE h.state <> 'blocked'",
-      6,
+      9,
       {OUTBOX_KEY_TYPES},
       nullptr};
   AppendThose(&lock, owner, block, keys, fronts, locked);
@@ -118,10 +127,10 @@ void LockHolders(const ParkedOwner& owner, bool block, const std::vector<uint64_
 
 void FindFree(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,
               std::vector<uint64_t>* free) {
-  static Statement find = {"SELECT k.key FROM ROWS FROM (unnest($2), unnest($4), unnest($5), unnest($6)) " OUTBOX_KEYS
+  static Statement find = {"SELECT k.key FROM " OUTBOX_KEYS
                            " LEFT JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
                            ") h ON true WHERE h.id IS NULL",
-                           6,
+                           9,
                            {OUTBOX_KEY_TYPES},
                            nullptr};
   AppendThose(&find, owner, block, keys, fronts, free);

@@ -94,7 +94,11 @@ Status PgParkedLog::Park(std::span<const relay::Parking> events, int64_t* next_d
     if (HasDue(parking.state) && fronts_->Reach(parking.due - kPgEpochMicros)) {
       *fronts_ = DueFronts();
     }
-    key_fronts_.Appeared(parking.order_key, {parking.event.created_at, 0, parking.event.id});
+    const KeyPoint point{parking.event.created_at, 0, parking.event.id};
+    key_fronts_.Appeared(parking.order_key, point);
+    if (parking.state == relay::ParkedState::kDead) {
+      key_fronts_.DeadAppeared(parking.order_key, point);
+    }
   }
   SortUnique(&keys_);
   const ParkedOwner me{lane_, incarnation_};
@@ -332,6 +336,9 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
     // A scheduled event that was refused waits in created_at order from now on.
     if (outcome.outcome == relay::ParkedOutcome::kRetry) {
       key_fronts_.Appeared(outcome.claimed->order_key, PointOf(outcome));
+    }
+    if (outcome.outcome == relay::ParkedOutcome::kDead) {
+      key_fronts_.DeadAppeared(outcome.claimed->order_key, PointOf(outcome));
     }
   }
   Status status = days::TryWithDayTable(days::DayTableKind::kOutcome, [&](int64 at) {

@@ -79,7 +79,10 @@ void ErrorColumns::AddTo(Arguments* arguments) {
 
 void FrontColumns::Add(const KeyPoint& point) {
   const bool beginning = point.created_at == kKeyBeginning.created_at;
-  created_at_.Add(beginning ? TimestampTzGetDatum(DT_NOBEGIN) : TimeDatum(point.created_at));
+  const bool end = point.created_at == kKeyEnd.created_at;
+  created_at_.Add(beginning ? TimestampTzGetDatum(DT_NOBEGIN)
+                  : end     ? TimestampTzGetDatum(DT_NOEND)
+                            : TimeDatum(point.created_at));
   replay_.Add(Int64GetDatum(point.replay));
   id_.Add(UuidDatum(point.id));
 }

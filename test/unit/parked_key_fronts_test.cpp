@@ -82,6 +82,25 @@ TEST(KeyFronts, OfEmptyKeysDriveOutNoOthers) {
   EXPECT_FALSE(fronts.Knows(4999));
 }
 
+TEST(KeyFronts, OfDeadLettersAreApart) {
+  KeyFronts fronts;
+  EXPECT_EQ(fronts.DeadOf(1), kKeyBeginning);
+  fronts.FoundDead(1, At(20));
+  fronts.FoundDead(2, kKeyEnd);
+  fronts.Appeared(1, At(10));  // one that waits
+  fronts.Forget(1);
+  EXPECT_EQ(fronts.DeadOf(1), At(20));
+  fronts.DeadAppeared(1, At(30));
+  EXPECT_EQ(fronts.DeadOf(1), At(20));
+  fronts.DeadAppeared(1, At(10));
+  EXPECT_EQ(fronts.DeadOf(1), kKeyBeginning);
+  fronts.DeadAppeared(2, At(30));
+  EXPECT_EQ(fronts.DeadOf(2), kKeyBeginning);
+  fronts.FoundDead(2, kKeyEnd);
+  fronts.Clear();
+  EXPECT_EQ(fronts.DeadOf(2), kKeyBeginning);
+}
+
 TEST(KeyFronts, AreNotWithoutEnd) {
   KeyFronts fronts;
   size_t known = 0;
