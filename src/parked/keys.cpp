@@ -15,8 +15,8 @@ namespace {
 constexpr int kRun = 256;
 
 // Keys, each with where it, and its dead letters, are searched from: the columns of $2 and $4 to $9, and the search.
-#define OUTBOX_KEYS                                                                                \
-  "ROWS FROM (unnest($2), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8), unnest($9))" \
+#define OUTBOX_KEYS                                                                      \
+  "(unnest($2), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8), unnest($9))" \
   " k(key, from_created_at, from_replay, from_id, dead_from_created_at, dead_from_replay, dead_from_id)"
 #define OUTBOX_FROM_FRONT                                                                     \
   "from_created_at => k.from_created_at, from_replay => k.from_replay, from_id => k.from_id," \
@@ -70,7 +70,7 @@ void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& key
   // FOR UPDATE would lock and sort all rows of a key, and a test of a row's state by its position has the planner take
   // the right index.
   static Statement promote = {
-      "WITH head AS MATERIALIZED (SELECT k.* FROM " OUTBOX_KEYS
+      "WITH head AS MATERIALIZED (SELECT k.* FROM ROWS FROM " OUTBOX_KEYS
       " CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
       ") h CROSS JOIN LATERAL (SELECT FROM outbox_internal.parked x WHERE x.route_id = $1"
       " AND x.created_at = h.created_at AND x.id = h.id AND x.replay = h.replay FOR UPDATE SKIP LOCKED) x"
@@ -102,7 +102,8 @@ void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& key
 void FindHeadless(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,
                   std::vector<uint64_t>* headless) {
   static Statement find = {
-      "SELECT k.key FROM " OUTBOX_KEYS " CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
+      "SELECT k.key FROM ROWS FROM " OUTBOX_KEYS
+      " CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
       ") h WHERE h.state = 'blocked'"
       " AND NOT EXISTS (SELECT FROM outbox_internal.key_pause($1, h.aggregate_type, h.aggregate_id))",
       9,
@@ -114,7 +115,8 @@ void FindHeadless(const ParkedOwner& owner, bool block, const std::vector<uint64
 void LockHolders(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,
                  std::vector<uint64_t>* locked) {
   static Statement lock = {
-      "SELECT k.key FROM " OUTBOX_KEYS " CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
+      "SELECT k.key FROM ROWS FROM " OUTBOX_KEYS
+      " CROSS JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
       ") h CROSS JOIN LATERAL"
       " (SELECT FROM outbox_internal.parked x WHERE x.route_id = $1 AND x.created_at = h.created_at"
       " AND x.id = h.id AND x.replay = h.replay FOR SHARE SKIP LOCKED) x"
@@ -127,7 +129,7 @@ void LockHolders(const ParkedOwner& owner, bool block, const std::vector<uint64_
 
 void FindFree(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, const KeyFronts& fronts,
               std::vector<uint64_t>* free) {
-  static Statement find = {"SELECT k.key FROM " OUTBOX_KEYS
+  static Statement find = {"SELECT k.key FROM ROWS FROM " OUTBOX_KEYS
                            " LEFT JOIN LATERAL outbox_internal.key_head($1, k.key, $3, " OUTBOX_FROM_FRONT
                            ") h ON true WHERE h.id IS NULL",
                            9,
