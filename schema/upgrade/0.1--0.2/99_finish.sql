@@ -117,7 +117,8 @@ DROP FUNCTION outbox.alter_route(text, text, text[], text[], text, text, integer
 
 -- What roles were granted since is theirs, and no part of the extension. The server takes for that whatever rights an
 -- object has when a statement of this script touches them: a dump would leave those grants out, and from 17 on the roles
--- could not be dropped. No command mends it.
+-- could not be dropped. No command mends it. An entry that has nothing else goes: a column has one only by that, and
+-- aclexplode() refuses an empty one.
 UPDATE pg_catalog.pg_init_privs i
 SET initprivs = ARRAY(
   SELECT a FROM pg_catalog.unnest(i.initprivs) a
@@ -134,6 +135,12 @@ SET initprivs = ARRAY(
           OR i.objoid OPERATOR(pg_catalog.<>) ALL (ARRAY['outbox.event'::pg_catalog.regclass::pg_catalog.oid, 'outbox.outboxevent'::pg_catalog.regclass::pg_catalog.oid])))))
 FROM pg_catalog.pg_depend d, pg_catalog.pg_extension e
 WHERE i.classoid OPERATOR(pg_catalog.=) d.classid AND i.objoid OPERATOR(pg_catalog.=) d.objid
+  AND d.deptype OPERATOR(pg_catalog.=) 'e' AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
+  AND d.refobjid OPERATOR(pg_catalog.=) e.oid AND e.extname OPERATOR(pg_catalog.=) 'outbox';
+DELETE FROM pg_catalog.pg_init_privs i
+USING pg_catalog.pg_depend d, pg_catalog.pg_extension e
+WHERE pg_catalog.cardinality(i.initprivs) OPERATOR(pg_catalog.=) 0
+  AND i.classoid OPERATOR(pg_catalog.=) d.classid AND i.objoid OPERATOR(pg_catalog.=) d.objid
   AND d.deptype OPERATOR(pg_catalog.=) 'e' AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
   AND d.refobjid OPERATOR(pg_catalog.=) e.oid AND e.extname OPERATOR(pg_catalog.=) 'outbox';
 DELETE FROM pg_catalog.pg_shdepend s
