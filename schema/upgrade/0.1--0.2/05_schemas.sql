@@ -14,6 +14,20 @@ BEGIN ATOMIC
   SELECT NULL::pg_catalog.text;
 END;
 
+-- What is the extension's, whatever somebody has called an object of his own that he keeps in schema outbox: its members, and
+-- partitions of its tables, which are none. (Dropped in 99_finish.sql; no other session sees it.)
+CREATE FUNCTION outbox_internal.is_ours(class regclass, object oid) RETURNS boolean LANGUAGE sql STABLE
+BEGIN ATOMIC
+  SELECT EXISTS (
+    SELECT FROM pg_catalog.pg_depend d
+    JOIN pg_catalog.pg_extension e ON d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
+      AND d.refobjid OPERATOR(pg_catalog.=) e.oid AND e.extname OPERATOR(pg_catalog.=) 'outbox'
+    WHERE d.classid OPERATOR(pg_catalog.=) is_ours.class AND d.deptype OPERATOR(pg_catalog.=) 'e'
+      AND d.objid OPERATOR(pg_catalog.=) CASE WHEN is_ours.class OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+        THEN coalesce(pg_catalog.pg_partition_root(is_ours.object::pg_catalog.regclass)::pg_catalog.oid, is_ours.object)
+        ELSE is_ours.object END);
+END;
+
 DO $move$
 DECLARE
   what text;
@@ -23,6 +37,7 @@ BEGIN
     SELECT pg_catalog.format('ALTER ROUTINE %s SET SCHEMA outbox_internal', p.oid::pg_catalog.regprocedure)
     FROM pg_catalog.pg_proc p
     WHERE p.pronamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace AND p.proname OPERATOR(pg_catalog.~) '^(_|json_arg_)|_validator$'
+      AND outbox_internal.is_ours('pg_catalog.pg_proc', p.oid)
     UNION ALL
     SELECT pg_catalog.format('ALTER %s %s SET SCHEMA outbox_internal',
       CASE c.relkind WHEN 'v' THEN 'VIEW' WHEN 'S' THEN 'SEQUENCE' WHEN 'f' THEN 'FOREIGN TABLE' ELSE 'TABLE' END, c.oid::pg_catalog.regclass)
@@ -32,6 +47,7 @@ BEGIN
            OR (c.relkind OPERATOR(pg_catalog.=) 'S' AND c.relname OPERATOR(pg_catalog.=) 'clock_ceiling'))
       AND (c.relname OPERATOR(pg_catalog.~) '^(_.*|clock_ceiling|emit_right|foreign_event|identity|lane|lane_start|log|log_spare|origin|outcome|parked|progress|server_run|side_lane|side_topic|tick|adoption|adopted)$'
            OR c.relispartition)
+      AND outbox_internal.is_ours('pg_catalog.pg_class', c.oid)
   LOOP
     EXECUTE what;
   END LOOP;
@@ -67,6 +83,9 @@ BEGIN
     LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) c.oid AND a.attnum OPERATOR(pg_catalog.=) d.objsubid
     WHERE c.relnamespace OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.regnamespace[])
       AND d.description OPERATOR(pg_catalog.~) E'\\moutbox\\.(clock_ceiling|emit_right|foreign_event|identity|lane|lane_start|log|log_spare|origin|outcome|parked|progress|server_run|side_lane|side_topic|tick)\\M'
+      AND (outbox_internal.is_ours('pg_catalog.pg_class', c.oid)
+           OR EXISTS (SELECT FROM pg_catalog.pg_index i WHERE i.indexrelid OPERATOR(pg_catalog.=) c.oid
+                      AND outbox_internal.is_ours('pg_catalog.pg_class', i.indrelid)))
   LOOP
     EXECUTE what;
   END LOOP;

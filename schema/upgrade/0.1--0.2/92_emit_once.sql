@@ -32,7 +32,7 @@ BEGIN
     FROM pg_catalog.pg_proc p
     WHERE p.pronamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace AND p.pronargdefaults OPERATOR(pg_catalog.>) 0
       AND p.proname OPERATOR(pg_catalog.~) '^emit(_text|_bytes|_tombstone|_many)?$'
-      AND p.proargnames[p.pronargs] OPERATOR(pg_catalog.=) 'deliver_at'
+      AND p.proargnames[p.pronargs] OPERATOR(pg_catalog.=) 'deliver_at' AND outbox_internal.is_ours('pg_catalog.pg_proc', p.oid)
   LOOP
     EXECUTE pg_catalog.format('CREATE FUNCTION outbox_internal.with_dedupe_key(%s, %s DEFAULT NULL) RETURNS %s LANGUAGE c AS %L, %L',
       f.arguments, f.argument, f.result, 'MODULE_PATHNAME', f.symbol);

@@ -6,8 +6,9 @@ INSERT INTO outbox_internal.emit_right (role)
 SELECT DISTINCT pg_catalog.pg_get_userbyid(x.grantee)
 FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x
 WHERE p.pronamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace AND p.proname OPERATOR(pg_catalog.~) '^emit(_|$)'
-  AND x.grantee OPERATOR(pg_catalog.<>) p.proowner AND x.grantee OPERATOR(pg_catalog.<>) 0
+  AND outbox_internal.is_ours('pg_catalog.pg_proc', p.oid) AND x.grantee OPERATOR(pg_catalog.<>) p.proowner AND x.grantee OPERATOR(pg_catalog.<>) 0
 ON CONFLICT ON CONSTRAINT emit_right_pkey DO NOTHING;
+DROP FUNCTION outbox_internal.is_ours(regclass, oid);
 
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Last, after 98_rights.sql has taken from everything new what default privileges gave (and would take what is granted before
