@@ -131,7 +131,7 @@ RouteEvents::RouteEvents(const std::string& route, Positions positions, Must mus
       route_id);
 }
 
-RouteEvents::Fate RouteEvents::FateOf(const WalkedEvent& event) const {
+RouteEvents::Fate RouteEvents::FateOf(const WalkedEvent& event, Older older) const {
   std::string id, type, event_type, topic;
   std::string_view aggregate_id = event.aggregate_id;
   std::string_view aggregate_type = event.aggregate_type;
@@ -149,7 +149,8 @@ RouteEvents::Fate RouteEvents::FateOf(const WalkedEvent& event) const {
     }
   }
   const LaneRecord& lane = lanes_[format::LaneOf(aggregate_id, event.id, static_cast<uint32>(lanes_.size()))];
-  if (lane.spec == nullptr || lane.BeforeStart(event.xid, event.created_at) ||
+  const bool before_start = lane.spec != nullptr && lane.BeforeStart(event.xid, event.created_at);
+  if (lane.spec == nullptr || (before_start && older == Older::kNotOurs) ||
       !lane.spec->Wants(aggregate_type, aggregate_id, happened, event.id, own_topic)) {
     return Fate::kNotOurs;
   }
@@ -161,6 +162,9 @@ RouteEvents::Fate RouteEvents::FateOf(const WalkedEvent& event) const {
   }
   if (std::binary_search(given_up_.begin(), given_up_.end(), event.created_at)) {
     return Fate::kGivenUp;
+  }
+  if (before_start) {
+    return Fate::kOlder;
   }
   EventFacts facts{event.xid, event.created_at, aggregate_type, aggregate_id, happened, own_topic};
   switch (lane.PassageOf(facts, event.id).kind) {

@@ -49,8 +49,11 @@ class RouteEvents {
   // Throws if the route does not exist or cannot do that.
   explicit RouteEvents(const std::string& route, Positions positions = Positions::kOfThisLog, Must must = Must::kWork);
 
-  enum class Fate { kNotOurs, kForgotten, kPending, kParked, kGivenUp, kPassedOver, kDelivered };
-  Fate FateOf(const WalkedEvent& event) const;
+  enum class Fate { kNotOurs, kForgotten, kPending, kParked, kGivenUp, kPassedOver, kDelivered, kOlder };
+  // An event from before the route began is none of its own; or, where it is asked for the route's move back to there,
+  // one that it has not had yet.
+  enum class Older : bool { kNotOurs, kCounts };
+  Fate FateOf(const WalkedEvent& event, Older older = Older::kNotOurs) const;
 
   const std::vector<LaneRecord>& lanes() const { return lanes_; }
   const std::shared_ptr<const format::RouteSpec>& spec() const { return lanes_[0].spec; }

@@ -53,6 +53,7 @@ class Planner {
     }
     switch (from_.FateOf(event)) {
       case RouteEvents::Fate::kNotOurs:
+      case RouteEvents::Fate::kOlder:
         plan_->of_others += count_ids_;
         return;
       case RouteEvents::Fate::kPending:

@@ -30,7 +30,8 @@ using outbox::pg::UserError;
 
 struct Counts {
   int64 again = 0;
-  int64 first_time = 0;  // of what an earlier move had passed over
+  int64 missed = 0;  // sent for the first time: an earlier move had passed over them
+  int64 older = 0;   // likewise, as the route began after them
   int64 passed_over = 0;
   int64 given_up = 0;  // skipped or discarded: left alone
   int64 edited = 0;    // of those that are sent
@@ -55,11 +56,14 @@ Counts CountEvents(const std::string& route, int64 at) {
   filter.until = NewestTime() + kPgEpochMicros + 1;
   if (filter.since < filter.until) {
     WalkLog(filter, [&](const WalkedEvent& event) {
-      const RouteEvents::Fate fate = events.FateOf(event);
+      // The move takes the route's beginning back to there.
+      const RouteEvents::Fate fate = events.FateOf(event, RouteEvents::Older::kCounts);
       counts.again += fate == RouteEvents::Fate::kDelivered;
-      counts.first_time += fate == RouteEvents::Fate::kPassedOver;
+      counts.missed += fate == RouteEvents::Fate::kPassedOver;
+      counts.older += fate == RouteEvents::Fate::kOlder;
       counts.given_up += fate == RouteEvents::Fate::kGivenUp;
-      const bool sent = fate == RouteEvents::Fate::kDelivered || fate == RouteEvents::Fate::kPassedOver;
+      const bool sent = fate == RouteEvents::Fate::kDelivered || fate == RouteEvents::Fate::kPassedOver ||
+                        fate == RouteEvents::Fate::kOlder;
       counts.edited += sent && edited.Has(event.id);
     });
   }
@@ -89,8 +93,8 @@ void TellMove(const std::string& route, const Counts& counts, bool dry_run) {
   Notice(std::string(dry_run ? "dry run: " : "") + "route \"" + route + "\" " + (dry_run ? "would send " : "sends ") +
              std::to_string(counts.again) +
              (counts.again == 1 ? " delivered event again, " : " delivered events again, ") +
-             (counts.first_time > 0 ? std::to_string(counts.first_time) + " passed over before for the first time, "
-                                    : "") +
+             (counts.missed > 0 ? std::to_string(counts.missed) + " passed over before for the first time, " : "") +
+             (counts.older > 0 ? std::to_string(counts.older) + " older than the route for the first time, " : "") +
              "and " + (dry_run ? "pass" : "passes") + " over " + std::to_string(counts.passed_over) +
              " that it has not delivered",
          counts.given_up == 0 ? ""
@@ -226,7 +230,7 @@ OUTBOX_FUNCTION(outbox_seek) {
                JsonObject()
                    .Add("at", Cell(UnixMicrosText(*at)))
                    .AddRaw("again", counts.Known(counts.again).value_or("null"))
-                   .AddRaw("first_time", counts.Known(counts.first_time).value_or("null"))
+                   .AddRaw("first_time", counts.Known(counts.missed + counts.older).value_or("null"))
                    .AddRaw("passed_over", counts.Known(counts.passed_over).value_or("null"))
                    .AddRaw("given_up", counts.Known(counts.given_up).value_or("null"))
                    .AddRaw("edited", counts.Known(counts.edited).value_or("null")),
