@@ -1,6 +1,6 @@
 -- ---------------------------------------------------------------------------------------------------------------------
--- The view outbox.event, for ORMs: INSERT emits. It shows what the current transaction emitted and nothing else, so that
--- RETURNING, refresh and merge work and granting SELECT leaks nothing. No column defaults: they would run with the
+-- The view outbox.event, for ORMs: INSERT emits. It shows what the current role has emitted in the current transaction and
+-- nothing else, so that RETURNING, refresh and merge work and granting SELECT leaks nothing. No column defaults: they would run with the
 -- caller's rights. The functions need no SECURITY DEFINER: they are C and reach the log by themselves. It stands over a
 -- foreign table, which the planner tells what is asked for: an event by its id is looked up, whatever else was emitted.
 -- ---------------------------------------------------------------------------------------------------------------------
@@ -23,7 +23,7 @@ CREATE VIEW outbox.event AS
   SELECT e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.payload, e.headers, e.topic, e.created_at,
          e.content_type, e.payload_text, e.payload_bytes, e.deliver_at, e.dedupe_key, e.schema_version, e.dataschema
   FROM outbox_internal.own_event e;
-COMMENT ON VIEW outbox.event IS 'INSERT emits an event; shows the events of the current transaction only';
+COMMENT ON VIEW outbox.event IS 'INSERT emits an event; shows what the current role has emitted in the current transaction';
 COMMENT ON COLUMN outbox.event.id IS 'event id; the client''s own if given, else made';
 COMMENT ON COLUMN outbox.event.aggregate_type IS 'kind of thing the event is about';
 COMMENT ON COLUMN outbox.event.aggregate_id IS 'ordering and partition key; NULL: no key, no order';

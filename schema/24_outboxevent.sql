@@ -13,7 +13,7 @@ CREATE OR REPLACE VIEW outbox.outboxevent AS
   SELECT e.id, e.aggregate_type AS aggregatetype, e.aggregate_id AS aggregateid, e.event_type AS type,
          coalesce(e.payload_text, e.payload::text) AS payload, e.created_at AS "timestamp", NULL::text AS tracingspancontext
   FROM outbox_internal.own_event e;
-COMMENT ON VIEW outbox.outboxevent IS 'the outbox table of Debezium''s libraries: INSERT emits, DELETE does nothing; shows the events of the current transaction only';
+COMMENT ON VIEW outbox.outboxevent IS 'the outbox table of Debezium''s libraries: INSERT emits, DELETE does nothing; shows what the current role has emitted in the current transaction';
 COMMENT ON COLUMN outbox.outboxevent.id IS 'event id; the client''s own if given, else made';
 COMMENT ON COLUMN outbox.outboxevent.aggregatetype IS 'kind of thing the event is about; part of the topic''s name by default';
 COMMENT ON COLUMN outbox.outboxevent.aggregateid IS 'ordering and partition key; NULL: no key, no order';

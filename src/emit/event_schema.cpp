@@ -124,14 +124,19 @@ bool AsksNothing(Jsonb* schema) {
 
 // The server says it of a number or a character, and names neither the event nor what wanted it as jsonb.
 [[noreturn]] void RefuseBeyondJsonb(const NewEvent* event, const ErrorData* error) {
-  const char* more = error->detail != nullptr ? psprintf(" %s", error->detail) : "";
+  const char* why = ".";
+  if (!event->unquoted) {
+    why = psprintf(": %s.%s%s", error->message, error->detail != nullptr ? " " : "",
+                   error->detail != nullptr ? error->detail : "");
+  }
   // The error has the context of the callers already.
   error_context_stack = nullptr;
   ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
                   errmsg("payload cannot be compared with the schema of event \"%s\" of \"%s\"",
                          text_to_cstring(event->event_type), text_to_cstring(event->aggregate_type)),
-                  errdetail("PostgreSQL cannot hold it as jsonb: %s.%s", error->message, more),
-                  error->context != nullptr ? errcontext("%s", error->context) : 0, KeepPayloadFromLog(),
+                  errdetail("PostgreSQL cannot hold it as jsonb%s", why),
+                  error->context != nullptr && !event->unquoted ? errcontext("%s", error->context) : 0,
+                  event->unquoted ? 0 : KeepPayloadFromLog(),
                   errhint("Pass one JSON document in UTF-8, without U+0000, with numbers in the range of numeric, and "
                           "not nested without end. What is no JSON needs a content type that does not say so. The "
                           "owner of the extension ends the check by outbox.drop_event_schema().")));
@@ -176,11 +181,14 @@ void CheckPayload(EventSchema* schema, const NewEvent* event) {
   MemoryContext caller = MemoryContextSwitchTo(memory);
   Jsonb* document = ReadPayload(event);
   Reach reach = Reach::kEnd;
-  const Reason why = Mismatch(schema->schema, document, &reach);
+  Reason why = Mismatch(schema->schema, document, &reach);
   MemoryContextSwitchTo(caller);
   if (why.told == nullptr) {
     MemoryContextDelete(memory);
     return;
+  }
+  if (event->unquoted) {
+    why.told = why.logged;
   }
   const char* event_type = text_to_cstring(event->event_type);
   const char* aggregate_type = text_to_cstring(event->aggregate_type);

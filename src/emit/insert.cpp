@@ -5,6 +5,7 @@
 #include "days/day_table_ddl.h"
 #include "emit/check.h"
 #include "emit/copy.h"
+#include "emit/emitters.h"
 #include "emit/event_id.h"
 #include "emit/indexes.h"
 #include "emit/once.h"
@@ -51,6 +52,7 @@ TupleDesc ColumnsOf(Relation day_table) {
 }
 
 void Stamp(NewEvent* event, int64 reading) {
+  NoteEmitter(OidIsValid(event->shown_to) ? event->shown_to : GetUserId(), reading);
   event->created_at = reading;
   if (event->own_id != nullptr) {
     event->id = *event->own_id;

@@ -28,6 +28,8 @@ struct NewEvent {
   bool tombstone;
   bool delayed;
   TimestampTz deliver_at;  // if delayed
+  Oid shown_to;            // who may see it in outbox.event; InvalidOid: the current role
+  bool unquoted;           // no error shows any of the payload
   // Filled in by the insert:
   pg_uuid_t id;
   int64 created_at;  // Unix microseconds

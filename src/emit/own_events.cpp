@@ -2,6 +2,7 @@
 
 #include "days/day_table.h"
 #include "days/log_table.h"
+#include "emit/emitters.h"
 #include "pg/transaction_end.h"
 
 extern "C" {
@@ -108,6 +109,7 @@ int CompareIds(const void* a, const void* b) {
 struct OwnScan {
   MemoryContext context;
   FullTransactionId xid;
+  Oid reader;
   CommandId before;
   const pg_uuid_t* ids;  // nullptr: all
   int count;
@@ -406,28 +408,42 @@ HeapTuple NextById(OwnScan* scan, TupleDesc* desc) {
   return nullptr;
 }
 
-}  // namespace
-
-OwnScan* BeginOwnScan(CommandId before) {
-  return Begin(before, nullptr, 0);
+// Scans keep what they allocate on their way.
+HeapTuple NextOfAllInContext(OwnScan* scan, TupleDesc* desc) {
+  MemoryContext caller = MemoryContextSwitchTo(scan->context);
+  HeapTuple row = NextOfAll(scan, desc);
+  MemoryContextSwitchTo(caller);
+  return row;
 }
 
-OwnScan* BeginOwnScan(CommandId before, const pg_uuid_t* ids, int count) {
+int64 CreatedAt(HeapTuple row, TupleDesc desc) {
+  bool isnull = false;
+  return DatumGetTimestampTz(heap_getattr(row, kCreatedAt + 1, desc, &isnull)) + kPgEpochMicros;
+}
+
+}  // namespace
+
+OwnScan* BeginOwnScan(Oid reader, CommandId before) {
+  OwnScan* scan = Begin(before, nullptr, 0);
+  scan->reader = reader;
+  return scan;
+}
+
+OwnScan* BeginOwnScan(Oid reader, CommandId before, const pg_uuid_t* ids, int count) {
   ForgetAnotherTransactions();
   OwnScan* scan = Begin(before, ids, count);
+  scan->reader = reader;
   scan->by_id = count == 0 || scan->day > scan->last_day || FindById(scan);
   return scan;
 }
 
 HeapTuple NextOwn(OwnScan* scan, TupleDesc* desc) {
-  if (scan->by_id) {
-    return NextById(scan, desc);
+  for (;;) {
+    HeapTuple row = scan->by_id ? NextById(scan, desc) : NextOfAllInContext(scan, desc);
+    if (row == nullptr || MaySee(scan->reader, CreatedAt(row, *desc))) {
+      return row;
+    }
   }
-  // Scans keep what they allocate on their way.
-  MemoryContext caller = MemoryContextSwitchTo(scan->context);
-  HeapTuple row = NextOfAll(scan, desc);
-  MemoryContextSwitchTo(caller);
-  return row;
 }
 
 void EndOwnScan(OwnScan* scan) {

@@ -11,11 +11,11 @@ namespace outbox::emit {
 
 struct OwnScan;
 
-// All rows that were emitted before command `before`, or those of the `count` ids: sorted, without repeats, to be kept
-// until the end. Takes AccessShareLock on the day tables that were written to, and is ended, or forgotten by an error,
-// in the transaction that began it. Lives in the current memory context.
-OwnScan* BeginOwnScan(CommandId before);
-OwnScan* BeginOwnScan(CommandId before, const pg_uuid_t* ids, int count);
+// All rows that were emitted before command `before` and that `reader` may see (emitters.h), or those of the `count`
+// ids: sorted, without repeats, to be kept until the end. Takes AccessShareLock on the day tables that were written to,
+// and is ended, or forgotten by an error, in the transaction that began it. Lives in the current memory context.
+OwnScan* BeginOwnScan(Oid reader, CommandId before);
+OwnScan* BeginOwnScan(Oid reader, CommandId before, const pg_uuid_t* ids, int count);
 // The next row, in no order; nullptr: no more. Good until the next call, or until the current memory context is reset.
 // `desc` has the columns of the log.
 HeapTuple NextOwn(OwnScan* scan, TupleDesc* desc);

@@ -8,6 +8,7 @@
 #include "emit/insert.h"
 #include "emit/one_text.h"
 #include "pg/entry.h"
+#include "pg/rights.h"
 #include "pg/server_versions.h"
 #include "pg/statement_settings.h"
 
@@ -180,6 +181,12 @@ void EmitRow(const TriggerData* trigger, HeapTuple row, int key_column, const ch
   event.event_type = cstring_to_text(psprintf("%s.%s", prefixed ? arguments[2] : arguments[0], what));
   event.payload = TextBytes(JsonOf(RowDatum(trigger, row), RelationGetDescr(trigger->tg_relation)));
   event.emitter = trigger->tg_relation->rd_rel->relowner;  // writers of the table do not choose the topic
+  // Nor do they read by the event what they may not read in the table: a cascade deletes rows that its caller never
+  // saw. An error is read by the client, too, whoever is the current role (of a cascade, the table's owner, from
+  // PostgreSQL 18 on).
+  const bool readable = pg::MayReadAll(GetUserId(), trigger->tg_relation);
+  event.shown_to = readable ? InvalidOid : event.emitter;
+  event.unquoted = !readable || !pg::MayReadAll(GetOuterUserId(), trigger->tg_relation);
   CheckEvent(&event);
   InsertEvent(&event);
 }

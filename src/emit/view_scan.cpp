@@ -235,7 +235,8 @@ ForeignScan* GetPlan(PlannerInfo*, RelOptInfo* rel, Oid, ForeignPath*, List* tar
 // --- running ---
 
 struct Running {
-  List* ids;  // states of expressions
+  Oid reader;  // as of now, whoever then fetches
+  List* ids;   // states of expressions
   bool body;
   MemoryContext context;  // of one pass
   OwnScan* scan;
@@ -259,6 +260,7 @@ void Begin(ForeignScanState* node, int flags) {
   }
   ForeignScan* plan = castNode(ForeignScan, node->ss.ps.plan);
   Running* running = static_cast<Running*>(palloc0(sizeof(Running)));
+  running->reader = GetUserId();
   running->ids = ExecInitExprList(plan->fdw_exprs, &node->ss.ps);
   running->body = linitial_int(plan->fdw_private) != 0;
   running->context = AllocSetContextCreate(CurrentMemoryContext, "outbox own events", ALLOCSET_SMALL_SIZES);
@@ -322,10 +324,10 @@ void BeginPass(const ForeignScanState* node, Running* running) {
   CommandId before = node->ss.ps.state->es_snapshot->curcid;
   MemoryContext caller = MemoryContextSwitchTo(running->context);
   if (running->ids == NIL) {
-    running->scan = BeginOwnScan(before);
+    running->scan = BeginOwnScan(running->reader, before);
   } else {
     Ids wanted = EvaluateIds(running, node->ss.ps.ps_ExprContext);
-    running->scan = BeginOwnScan(before, wanted.ids, wanted.count);
+    running->scan = BeginOwnScan(running->reader, before, wanted.ids, wanted.count);
   }
   MemoryContextSwitchTo(caller);
 }
@@ -388,7 +390,7 @@ Datum OwnEvents(FunctionCallInfo fcinfo) {
   InitMaterializedSRF(fcinfo, 0);
   ReturnSetInfo* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
   MemoryContext scratch = AllocSetContextCreate(CurrentMemoryContext, "outbox event row", ALLOCSET_DEFAULT_SIZES);
-  OwnScan* scan = BeginOwnScan(GetActiveSnapshot()->curcid);
+  OwnScan* scan = BeginOwnScan(GetUserId(), GetActiveSnapshot()->curcid);
   TupleDesc desc = nullptr;
   for (HeapTuple row = nullptr; (row = NextOwn(scan, &desc)) != nullptr;) {
     Datum values[kViewColumns];

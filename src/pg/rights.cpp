@@ -4,6 +4,7 @@
 #include "pg/server_versions.h"
 
 extern "C" {
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "catalog/pg_foreign_data_wrapper.h"
@@ -12,6 +13,7 @@ extern "C" {
 #include "catalog/pg_type.h"
 #include "storage/sinval.h"
 #include "utils/catcache.h"
+#include "utils/rls.h"
 }
 
 namespace outbox::pg {
@@ -103,6 +105,42 @@ AclResult RightTo(Oid catalog, Oid object, AclMode right) {
 
 bool HasRightsOf(Oid role, Oid of) {
   return has_privs_of_role(role, of);
+}
+
+namespace {
+
+bool MayReadAll(Oid role, Oid table) {
+  return (pg_class_aclcheck(table, role, ACL_SELECT) == ACLCHECK_OK ||
+          pg_attribute_aclcheck_all(table, role, ACL_SELECT, ACLMASK_ALL) == ACLCHECK_OK) &&
+         check_enable_rls(table, role, true) != RLS_ENABLED;
+}
+
+}  // namespace
+
+bool MayReadAll(Oid role, Relation table) {
+  bool may = MayReadAll(role, RelationGetRelid(table));
+  if (may || !table->rd_rel->relispartition) {
+    return may;
+  }
+  List* ancestors = get_partition_ancestors(RelationGetRelid(table));
+  for (int i = 0; i < list_length(ancestors) && !may; i++) {
+    may = MayReadAll(role, list_nth_oid(ancestors, i));
+  }
+  list_free(ancestors);
+  return may;
+}
+
+bool HasRightsOfOwner(Oid role) {
+  if (superuser_arg(role)) {
+    return true;
+  }
+  HeapTuple log = SearchSysCache1(RELOID, ObjectIdGetDatum(FindOurRelation("log")));
+  if (!HeapTupleIsValid(log)) {
+    return false;
+  }
+  const Oid owner = reinterpret_cast<Form_pg_class>(GETSTRUCT(log))->relowner;
+  ReleaseSysCache(log);
+  return has_privs_of_role(role, owner);
 }
 
 const char* RoleArgument(const char* name) {

@@ -27,6 +27,10 @@ bool OwnsObject(Oid catalog, Oid object);
 AclResult RightTo(Oid catalog, Oid object, AclMode right);
 // Whether a role has the rights of another: it is the same, a member that inherits them, or a superuser.
 bool HasRightsOf(Oid role, Oid of);
+// Those of the extension's owner.
+bool HasRightsOfOwner(Oid role);
+// Whether it may read all rows and columns of a table: of itself, or of one that it is a partition of.
+bool MayReadAll(Oid role, Relation table);
 // Whether that role may call one of our functions of this name, or insert into that relation of ours.
 bool MayCall(Oid role, const char* function);
 bool MayInsert(Oid role, const char* relation);

@@ -19,6 +19,7 @@ CREATE OR REPLACE VIEW outbox.event AS
   SELECT e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.payload, e.headers, e.topic, e.created_at,
          e.content_type, e.payload_text, e.payload_bytes, e.deliver_at
   FROM outbox_internal.own_event e;
+COMMENT ON VIEW outbox.event IS 'INSERT emits an event; shows what the current role has emitted in the current transaction';
 REVOKE ALL ON FUNCTION outbox_internal.own_event_scan() FROM PUBLIC;
 REVOKE ALL ON outbox_internal.own_event FROM PUBLIC;
 
