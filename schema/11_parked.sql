@@ -216,7 +216,7 @@ COMMENT ON COLUMN outbox.audit.who IS 'role that called; of a worker: the owner 
 COMMENT ON COLUMN outbox.audit.action IS 'create_route, alter_route, drop_route; alter server, create, alter or drop user mapping, of a server that a route uses; retry, redrive, skip, discard, replay, cancel_replay, seek, drop_expired, pause, resume, forget; adopt, reset_clock, allow_loss (something was let go, or changed by hand); grant_emit, revoke_emit, grant_operate, revoke_operate; rewind and lost writes by a worker';
 COMMENT ON COLUMN outbox.audit.route IS 'name of the route then';
 COMMENT ON COLUMN outbox.audit.event_id IS 'event, where it was one';
-COMMENT ON COLUMN outbox.audit.detail IS 'what exactly: filters, counts, what was changed from what to what, what was left unsent; never a secret';
+COMMENT ON COLUMN outbox.audit.detail IS 'what exactly: filters, counts, what was changed from what to what, what was left unsent; role: whose rights were used, where it is not the role that called; never a secret';
 COMMENT ON COLUMN outbox.audit.reason IS 'why, as given';
 
 SELECT pg_catalog.pg_extension_config_dump('outbox_internal.parked', '');

@@ -160,6 +160,16 @@ END
 $check$;
 COMMENT ON FUNCTION outbox_internal.check_role(regrole, text, boolean) IS 'refuses what nothing can be granted to or taken from';
 
+-- As WriteAudit() of src/admin/common/operation.h: "role" is the role whose rights were used, where it is not the session's.
+CREATE OR REPLACE FUNCTION outbox_internal.write_audit(action text, detail jsonb) RETURNS void
+LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $audit$
+BEGIN
+  INSERT INTO outbox.audit (who, action, detail)
+  VALUES (session_user, write_audit.action, write_audit.detail || CASE WHEN current_user = session_user THEN '{}' ELSE jsonb_build_object('role', current_user) END);
+END
+$audit$;
+COMMENT ON FUNCTION outbox_internal.write_audit(text, jsonb) IS 'writes who did what, and with whose rights, into outbox.audit';
+
 CREATE OR REPLACE FUNCTION outbox_internal.grant_to(role regrole, action text, detail jsonb DEFAULT '{}') RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $grant$
 DECLARE
@@ -170,8 +180,7 @@ BEGIN
   FOR what IN SELECT g.what FROM outbox_internal.granted(action) g LOOP
     EXECUTE format('GRANT %s TO %s', what, role);
   END LOOP;
-  INSERT INTO outbox.audit (who, action, detail)
-  VALUES (session_user, 'grant_' || grant_to.action, jsonb_strip_nulls(jsonb_build_object('to', pg_get_userbyid(grant_to.role::oid)) || grant_to.detail));
+  PERFORM outbox_internal.write_audit('grant_' || grant_to.action, jsonb_strip_nulls(jsonb_build_object('to', pg_get_userbyid(grant_to.role::oid)) || grant_to.detail));
 END
 $grant$;
 COMMENT ON FUNCTION outbox_internal.grant_to(regrole, text, jsonb) IS 'grants what the action grants, and writes it into outbox.audit';
@@ -197,7 +206,7 @@ BEGIN
   IF NOT outbox_internal.needs_schema(role::oid) THEN
     EXECUTE format('REVOKE USAGE ON SCHEMA outbox FROM %s', role);
   END IF;
-  INSERT INTO outbox.audit (who, action, detail) VALUES (session_user, 'revoke_' || revoke_from.action, jsonb_build_object('from', pg_get_userbyid(revoke_from.role::oid)));
+  PERFORM outbox_internal.write_audit('revoke_' || revoke_from.action, jsonb_build_object('from', pg_get_userbyid(revoke_from.role::oid)));
   RETURN true;
 END
 $revoke$;

@@ -35,8 +35,7 @@ BEGIN
   VALUES (event_schema.aggregate_type, event_schema.event_type, event_schema.json_schema, event_schema.schema_version, event_schema.dataschema)
   ON CONFLICT ON CONSTRAINT event_schema_pkey DO UPDATE SET json_schema = excluded.json_schema, schema_version = excluded.schema_version,
     dataschema = excluded.dataschema, changed_at = now(), changed_by = session_user;
-  INSERT INTO outbox.audit (who, action, detail)
-  VALUES (session_user, 'event_schema', jsonb_strip_nulls(jsonb_build_object('aggregate_type', event_schema.aggregate_type, 'event_type', event_schema.event_type,
+  PERFORM outbox_internal.write_audit('event_schema', jsonb_strip_nulls(jsonb_build_object('aggregate_type', event_schema.aggregate_type, 'event_type', event_schema.event_type,
     'schema_version', event_schema.schema_version, 'dataschema', event_schema.dataschema, 'json_schema', event_schema.json_schema)));
 END
 $register$;
@@ -49,8 +48,7 @@ BEGIN
   IF NOT FOUND THEN
     RETURN false;
   END IF;
-  INSERT INTO outbox.audit (who, action, detail)
-  VALUES (session_user, 'drop_event_schema', jsonb_build_object('aggregate_type', drop_event_schema.aggregate_type, 'event_type', drop_event_schema.event_type));
+  PERFORM outbox_internal.write_audit('drop_event_schema', jsonb_build_object('aggregate_type', drop_event_schema.aggregate_type, 'event_type', drop_event_schema.event_type));
   RETURN true;
 END
 $drop$;

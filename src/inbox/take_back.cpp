@@ -7,6 +7,7 @@
 #include "inbox/kept.h"
 #include "inbox/ring.h"
 #include "pg/entry.h"
+#include "pg/rights.h"
 #include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/time_text.h"
@@ -44,18 +45,22 @@ void NoteLoss(const TriggerData* trigger) {
   const Relation table = trigger->tg_relation;
   const char* command =
       psprintf("%s %s.%s", verb, get_namespace_name(RelationGetNamespace(table)), RelationGetRelationName(table));
-  const bool other = GetUserId() != GetSessionUserId();
-  Datum values[] = {CStringGetTextDatum(command),
-                    other ? CStringGetTextDatum(GetUserNameFromId(GetUserId(), false)) : Datum{0}};
-  AsOwner([&values, other] { Run(&note_loss, values, false, other ? nullptr : " n"); });
+  const char* role = pg::OtherRole();
+  Datum values[] = {CStringGetTextDatum(command), role != nullptr ? CStringGetTextDatum(role) : Datum{0}};
+  AsOwner([&values, role] { Run(&note_loss, values, false, role != nullptr ? nullptr : " n"); });
 }
 
-// `detail`: names and values in turn.
-void Audit(const char* action, Datum consumer, std::initializer_list<const char*> detail) {
-  Datum texts[8];
+// `detail`: names and values in turn. `role`: pg::OtherRole() of the caller.
+void Audit(const char* action, Datum consumer, std::initializer_list<const char*> detail, const char* role) {
+  constexpr int kMost = 8;
+  Datum texts[kMost + 2];
   int count = 0;
   for (const char* text : detail) {
     texts[count++] = CStringGetTextDatum(text);
+  }
+  if (role != nullptr) {
+    texts[count++] = CStringGetTextDatum("role");
+    texts[count++] = CStringGetTextDatum(role);
   }
   Datum values[] = {CStringGetTextDatum(action), consumer,
                     PointerGetDatum(construct_array(texts, count, TEXTOID, -1, false, TYPALIGN_INT))};
@@ -116,6 +121,7 @@ OUTBOX_FUNCTION(outbox_forget_received) {
   const pg_uuid_t* id = PG_GETARG_UUID_P(1);
   Oid types[] = {TEXTOID, UUIDOID};
   Datum values[] = {PointerGetDatum(consumer), UUIDPGetDatum(id)};
+  const char* role = outbox::pg::OtherRole();
   return BoolGetDatum(AsOwner([&] {
     const char* condition = " AND event_id OPERATOR(pg_catalog.=) $2";
     int64 micros = 0;
@@ -126,7 +132,7 @@ OUTBOX_FUNCTION(outbox_forget_received) {
     }
     rows += DeleteMarks(kUndatedA, kUndatedB, condition, 2, types, values);
     if (rows > 0) {
-      Audit("forget_received", values[0], {"event", DatumGetCString(DirectFunctionCall1(uuid_out, values[1]))});
+      Audit("forget_received", values[0], {"event", DatumGetCString(DirectFunctionCall1(uuid_out, values[1]))}, role);
     }
     return rows > 0;
   }));
@@ -155,11 +161,13 @@ OUTBOX_FUNCTION(outbox_reprocess) {
   pg_uuid_t end = LeastIdOf(until);
   Oid types[] = {TEXTOID, UUIDOID, UUIDOID};
   Datum values[] = {PointerGetDatum(consumer), UUIDPGetDatum(&first), UUIDPGetDatum(&end)};
+  const char* role = outbox::pg::OtherRole();
   const int64 events = AsOwner([&] {
     const int64 taken_back = DeleteRange(types, values);
     Audit("reprocess", values[0],
           {"since", outbox::pg::UtcText(PG_GETARG_TIMESTAMPTZ(1)), "until",
-           outbox::pg::UtcText(PG_GETARG_TIMESTAMPTZ(2)), "marks", psprintf(INT64_FORMAT, taken_back)});
+           outbox::pg::UtcText(PG_GETARG_TIMESTAMPTZ(2)), "marks", psprintf(INT64_FORMAT, taken_back)},
+          role);
     return taken_back;
   });
   return Int64GetDatum(events);
@@ -171,12 +179,13 @@ OUTBOX_FUNCTION(outbox_forget_consumer) {
   CheckConsumerName(consumer);
   Oid types[] = {TEXTOID};
   Datum values[] = {PointerGetDatum(consumer)};
+  const char* role = outbox::pg::OtherRole();
   const uint64 rows = AsOwner([&] {
     uint64 deleted = DeleteMarks(0, kTables - 1, "", 1, types, values);
     deleted += Delete("inbox_key", "", 1, types, values);
     deleted += Delete("inbox_stream", "", 1, types, values);
     if (deleted > 0) {
-      Audit("forget_consumer", values[0], {"rows", psprintf(UINT64_FORMAT, deleted)});
+      Audit("forget_consumer", values[0], {"rows", psprintf(UINT64_FORMAT, deleted)}, role);
     }
     return deleted;
   });
@@ -211,6 +220,7 @@ OUTBOX_FUNCTION(outbox_seek_stream) {
   Oid types[] = {TEXTOID, TEXTOID};
   Datum values[] = {PointerGetDatum(consumer), PointerGetDatum(stream), anew ? Datum(0) : PG_GETARG_DATUM(2)};
   bool null = true;
+  const char* role = outbox::pg::OtherRole();
   const int64 expected = AsOwner([&] {
     LockRelationOid(InboxTable("inbox_stream"), RowExclusiveLock);  // before it is read: admin/common/write_lock.h
     null = Run(&former, values) == 0;
@@ -223,7 +233,8 @@ OUTBOX_FUNCTION(outbox_seek_stream) {
     }
     Audit("seek_stream", values[0],
           {"stream", text_to_cstring(stream), "next",
-           anew ? "any" : psprintf("%lld", static_cast<long long>(PG_GETARG_INT64(2)))});
+           anew ? "any" : psprintf("%lld", static_cast<long long>(PG_GETARG_INT64(2)))},
+          role);
     return position;
   });
   if (null) {

@@ -103,6 +103,10 @@ AclResult RightTo(Oid catalog, Oid object, AclMode right) {
   return RightOf(GetUserId(), catalog, object, right);
 }
 
+const char* OtherRole() {
+  return GetUserId() == GetSessionUserId() ? nullptr : GetUserNameFromId(GetUserId(), false);
+}
+
 bool HasRightsOf(Oid role, Oid of) {
   return has_privs_of_role(role, of);
 }

@@ -25,6 +25,9 @@ void HearOfRights(FunctionCallInfo fcinfo);
 bool OwnsObject(Oid catalog, Oid object);
 // Its right to a routine or a foreign server.
 AclResult RightTo(Oid catalog, Oid object, AclMode right);
+// The current role, where it is not the session's (SECURITY DEFINER, SET ROLE): what rows of outbox.audit say as "role"
+// beside who it was. Ask before AsOwner(). nullptr: it is the session's. palloc'd.
+const char* OtherRole();
 // Whether a role has the rights of another: it is the same, a member that inherits them, or a superuser.
 bool HasRightsOf(Oid role, Oid of);
 // Those of the extension's owner.

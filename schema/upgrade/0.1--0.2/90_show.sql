@@ -8,7 +8,7 @@ COMMENT ON COLUMN outbox.destination.state IS 'closed: events go there; open: no
 COMMENT ON COLUMN outbox.destination.since IS 'begin of the state; of an outage, in which open and half-open take turns, its first failure. It stays over restarts of the workers and orderly ones of the server';
 COMMENT ON COLUMN outbox.worker.since IS 'when it was started; NULL for the launcher, which the server starts';
 COMMENT ON COLUMN outbox.audit.action IS 'create_route, alter_route, drop_route; alter server, create, alter or drop user mapping, of a server that a route uses; retry, redrive, skip, discard, replay, cancel_replay, seek, drop_expired, pause, resume, forget; adopt, reset_clock, allow_loss (something was let go, or changed by hand); grant_emit, revoke_emit, grant_operate, revoke_operate; rewind and lost writes by a worker';
-COMMENT ON COLUMN outbox.audit.detail IS 'what exactly: filters, counts, what was changed from what to what, what was left unsent; never a secret';
+COMMENT ON COLUMN outbox.audit.detail IS 'what exactly: filters, counts, what was changed from what to what, what was left unsent; role: whose rights were used, where it is not the role that called; never a secret';
 COMMENT ON FUNCTION outbox.skip(uuid, text, text) IS
   'gives a parked event up, whatever its state, and lets its key go on; returns on how many routes. One that waits in the log is not parked: pause its key first, and skip it when status() says blocked';
 COMMENT ON FUNCTION outbox.drop_route(text) IS 'ends a route; returns the number of its events that were never delivered, in the log and parked; NULL: not known, as it was edited by hand and cannot be read';

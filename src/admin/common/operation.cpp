@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "pg/rights.h"
 #include "pg/worker_slot.h"
 
 extern "C" {
@@ -32,13 +33,10 @@ Cell CheckReason(const Cell& reason, bool required) {
 }
 
 void WriteAudit(const char* action, const Cell& route, const Cell& event_id, JsonObject detail, const Cell& reason) {
-  Oid session = InvalidOid;
-  const char* who = pg::Guard([&]() -> const char* {
-    session = GetSessionUserId();
-    return GetUserNameFromId(session, false);
-  });
-  if (GetUserId() != session) {
-    detail.Add("role", Cell(pg::Guard([]() -> const char* { return GetUserNameFromId(GetUserId(), false); })));
+  const char* who = pg::Guard([]() -> const char* { return GetUserNameFromId(GetSessionUserId(), false); });
+  const char* role = pg::Guard([]() -> const char* { return pg::OtherRole(); });
+  if (role != nullptr) {
+    detail.Add("role", Cell(role));
   }
   RunSql(Access::kWrite,
          "INSERT INTO outbox.audit (who, action, route, event_id, detail, reason) "
