@@ -51,7 +51,7 @@ struct OptionRule {
   int64_t min;
   int64_t max;
   const char* choices;  // kEnum only
-  const char* help;     // a phrase, no full stop
+  const char* help;     // a phrase, no full stop; kSuperuser: what the option does, "The option <help>." is told
   // See Reserved() and Instead() in option_rules.h.
   const char* reserved = nullptr;
   const char* why_reserved = nullptr;

@@ -197,6 +197,12 @@ std::string GoodValue(const OptionRule& rule) {
   return "";
 }
 
+// "The option reads a file of the server." is a sentence; "The option file with the private key." is none.
+bool StartsWithVerb(std::string_view phrase) {
+  const std::string_view word = phrase.substr(0, phrase.find(' '));
+  return word == "can" || word.ends_with('s');
+}
+
 TEST(OptionTables, EveryRowObeysItsGroup) {
   for (const SinkKind* each : Kinds()) {
     const SinkKind& kind = *each;
@@ -216,6 +222,7 @@ TEST(OptionTables, EveryRowObeysItsGroup) {
         case OptionGroup::kSuperuser:
           EXPECT_STREQ(as_owner.sqlstate, "42501") << rule.name;
           EXPECT_TRUE(as_superuser.ok()) << rule.name << ": " << as_superuser.detail;
+          EXPECT_TRUE(StartsWithVerb(rule.help)) << as_owner.detail;
           EXPECT_STREQ(in_mapping.sqlstate, "HV00D") << rule.name;
           break;
         case OptionGroup::kSecret:

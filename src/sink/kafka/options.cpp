@@ -120,9 +120,10 @@ std::span<const OptionRule> OptionRules() {
       Text(G::kSuperuser, "sasl.oauthbearer.assertion.claim.sub", "reaches other hosts"),
       Typed(G::kSuperuser, V::kPem, "https.ca.pem", "decides which token endpoints are trusted"),
       // Superusers: weaker security, resources.
-      Bool(G::kSuperuser, "enable.ssl.certificate.verification", "false lets others listen in"),
+      Bool(G::kSuperuser, "enable.ssl.certificate.verification", "lets others listen in where it is false"),
       Bool(G::kSuperuser, "enable.sasl.oauthbearer.unsecure.jwt", "makes unsigned tokens"),
-      Enum(G::kSuperuser, "ssl.endpoint.identification.algorithm", "none|https", "none lets others listen in"),
+      Enum(G::kSuperuser, "ssl.endpoint.identification.algorithm", "none|https",
+           "lets others listen in where it is none"),
       Text(G::kSuperuser, "ssl.cipher.suites", "can weaken encryption"),
       Text(G::kSuperuser, "ssl.curves.list", "can weaken encryption"),
       Text(G::kSuperuser, "ssl.sigalgs.list", "can weaken encryption"),

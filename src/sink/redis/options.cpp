@@ -29,14 +29,16 @@ std::span<const OptionRule> OptionRules() {
       Text(G::kSecret, "password", "password to authenticate with"),
       Typed(G::kSecret, V::kPem, "certificate_pem", "certificate to present to the server"),
       Typed(G::kSecret, V::kPem, "key_pem", "private key of certificate_pem"),
-      Bool(G::kSuperuser, "tls_verify", "false accepts any certificate, which lets others listen in"),
-      Typed(G::kSuperuser, V::kPath, "unix_socket", "file name of the server's socket, instead of host and port"),
+      Bool(G::kSuperuser, "tls_verify", "accepts any certificate where it is false, which lets others listen in"),
+      Typed(G::kSuperuser, V::kPath, "unix_socket",
+            "opens a socket file on the database's machine, instead of host and port"),
       Instead("Option \"ca_pem\" carries the certificates themselves.",
-              Typed(G::kSuperuser, V::kPath, "ca_file", "file with the authorities to trust")),
+              Typed(G::kSuperuser, V::kPath, "ca_file", "reads a file of the server, with the authorities to trust")),
       Instead("Option \"certificate_pem\" of the user mapping carries the certificate itself.",
-              Typed(G::kSuperuser, V::kPath, "certificate_file", "file with the certificate to present")),
+              Typed(G::kSuperuser, V::kPath, "certificate_file",
+                    "reads a file of the server, with the certificate to present")),
       Instead("Option \"key_pem\" of the user mapping carries the key itself.",
-              Typed(G::kSuperuser, V::kPath, "key_file", "file with the private key")),
+              Typed(G::kSuperuser, V::kPath, "key_file", "reads a file of the server, with the private key")),
   };
   return kRules;
 }
