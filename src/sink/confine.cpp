@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/fault_point.h"
+#include "sink/data_directories.h"
 
 namespace outbox::sink {
 namespace {
@@ -236,26 +237,29 @@ class FileRules {
   uint64_t all_ = 0;
 };
 
-// The path with symbolic links resolved.
-std::string Resolved(const std::string& path) {
-  char real[PATH_MAX];
-  return realpath(path.c_str(), real) == nullptr ? path : std::string(real);
+bool IsDirectory(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-std::string DirectoryOf(const std::string& path) {
-  return path.substr(0, path.rfind('/'));
-}
-
-// A file that an option names, and its directory: a renewed file is another one under the same name.
-void AdmitNamed(const std::string& path, FileRules* rules) {
-  rules->Admit(path, kRead);
-  for (const std::string& name : {path, Resolved(path)}) {
-    const std::string directory = DirectoryOf(name);
-    const bool data = access((directory + "/PG_VERSION").c_str(), F_OK) == 0;
-    if (!directory.empty() && !data) {
+// A file that an option names, and its directory: a renewed file is another one under the same name. A directory only
+// where no data directory is opened with it; returns false where that is so.
+bool AdmitNamed(const std::string& path, const DataDirectories& data, FileRules* rules) {
+  std::vector<std::string> directories{DirectoryOf(path), DirectoryOf(Resolved(path))};
+  if (IsDirectory(path)) {
+    directories.push_back(path);
+  } else {
+    rules->Admit(path, kRead);
+  }
+  bool all = true;
+  for (const std::string& directory : directories) {
+    if (directory.empty() || data.TouchedOrAnothers(directory)) {
+      all = false;
+    } else {
       rules->Admit(directory, kRead);
     }
   }
+  return all;
 }
 
 }  // namespace
@@ -313,9 +317,16 @@ void TryToEscape() {
 }  // namespace
 #endif
 
-void ConfineFiles(const Options& options, bool temporary) {
+std::vector<std::string> ConfineFiles(const FileNeeds& needs) {
   FileRules rules;
+  std::vector<std::string> unrenewed;
   if (rules.usable() && !kSanitized) {
+    const DataDirectories data(needs.data_directory);
+    const auto admit_apart = [&](const std::string& directory, uint64_t rights) {
+      if (!data.Touched(directory)) {
+        rules.Admit(directory, rights);
+      }
+    };
     for (const char* path : {"/usr/lib",
                              "/usr/lib32",
                              "/usr/lib64",
@@ -342,24 +353,24 @@ void ConfineFiles(const Options& options, bool temporary) {
                              "/sys/fs/cgroup",
                              "/dev/urandom",
                              "/dev/random"}) {
-      rules.Admit(path, kRead);
+      admit_apart(path, kRead);
     }
-    rules.Admit(DirectoryOf(Resolved("/etc/resolv.conf")), kRead);
+    admit_apart(DirectoryOf(Resolved("/etc/resolv.conf")), kRead);
     rules.Admit("/dev/null", kReadFile | kWriteFile);
-    for (const auto& [_, value] : options) {
-      if (value.starts_with('/')) {
-        AdmitNamed(value, &rules);
+    for (const std::string& file : needs.files) {
+      if (!AdmitNamed(file, data, &rules)) {
+        unrenewed.push_back(file);
       }
     }
     for (const char* name : {"SSL_CERT_FILE", "SSL_CERT_DIR", "OPENSSL_CONF", "KRB5_CONFIG", "TZDIR"}) {
       const char* value = getenv(name);
       if (value != nullptr && value[0] == '/') {
-        AdmitNamed(value, &rules);
+        AdmitNamed(value, data, &rules);
       }
     }
-    if (temporary) {
-      rules.Admit("/tmp", rules.all());
-      rules.Admit("/var/tmp", rules.all());
+    if (needs.temporary) {
+      admit_apart("/tmp", rules.all());
+      admit_apart("/var/tmp", rules.all());
     }
 #ifdef OUTBOX_FAULT_POINTS
     if (const char* faults = getenv("OUTBOX_FAULT_DIR"); faults != nullptr) {
@@ -371,6 +382,7 @@ void ConfineFiles(const Options& options, bool temporary) {
 #ifdef OUTBOX_FAULT_POINTS
   TryToEscape();
 #endif
+  return unrenewed;
 }
 
 std::string DescribeConfinement() {

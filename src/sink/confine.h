@@ -6,30 +6,33 @@
 // privileges are needed, also not in containers.
 //
 //   ConfineProcess   no new privileges, no capabilities; refused from then on (seccomp): starting programs, looking
-//   into
-//                    other processes and signalling them, mounts and namespaces, the kernel's loaders and clocks, SysV
-//                    shared memory, io_uring, open by handle
+//                    into other processes and signalling them, mounts and namespaces, the kernel's loaders and clocks,
+//                    SysV shared memory, io_uring, open by handle
 //   ConfineFiles     no file can be opened (landlock) but to read: libraries, /etc, time zones, the system's
-//   certificates,
-//                    /proc and /sys, and what the destination's options name: a file, and for the sake of certificates
-//                    that are renewed its directory, unless that is a data directory of PostgreSQL. Where the sink
-//                    says so also /tmp. No signals and no abstract sockets beyond this process
+//                    certificates, /proc and /sys, and what the destination's options name: a file, and for the sake
+//                    of certificates that are renewed its directory, unless a data directory of PostgreSQL would be
+//                    opened with it (data_directories.h). Where the sink says so also /tmp. No signals and no abstract
+//                    sockets beyond this process
 //
 // Not confined: the network (brokers are anywhere), what is open already (the socket, standard error), memory and CPU.
 // Sanitizer builds keep files and programs open: their runtimes write reports and start symbolizers.
 #pragma once
 
 #include <string>
-
-#include "sink/sink.h"
+#include <vector>
 
 namespace outbox::sink {
 
 // Before any thread is started. Can be called once.
 void ConfineProcess();
-// After ConfineProcess(), with the options the sink will be made of, before any thread is started.
-// `temporary`: the sink needs /tmp and /var/tmp.
-void ConfineFiles(const Options& options, bool temporary);
+struct FileNeeds {
+  std::vector<std::string> files;  // that options name; directories may be among them
+  std::string data_directory;      // the server's own
+  bool temporary = false;          // the sink needs /tmp and /var/tmp
+};
+// After ConfineProcess(), before any thread is started. Returns those of `files` that are read as they are now, and not
+// what is put into their place later: their directories stay closed.
+std::vector<std::string> ConfineFiles(const FileNeeds& needs);
 // "no_new_privs seccomp landlock": what is in force in this process.
 std::string DescribeConfinement();
 

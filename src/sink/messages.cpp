@@ -83,6 +83,7 @@ std::string EncodeConfigure(const SinkConfig& config) {
   Put(config.alive_ms, &out);
   Put(static_cast<uint8_t>(config.checks_server), &out);
   PutText(config.name, &out);
+  PutText(config.data_directory, &out);
   Put(static_cast<uint32_t>(config.options.size()), &out);
   for (const auto& [name, value] : config.options) {
     PutText(name, &out);
@@ -104,7 +105,8 @@ bool DecodeConfigure(std::string_view bytes, SinkConfig* config) {
   uint8_t checks_server = 0;
   if (!body.Get(&version) || version != kProtocolVersion || !body.Get(&config->max_message_bytes) ||
       !body.Get(&config->max_inflight_bytes) || !body.Get(&config->alive_ms) || config->alive_ms == 0 ||
-      !body.Get(&checks_server) || checks_server > 1 || !body.GetText(&config->name) || !body.Get(&count)) {
+      !body.Get(&checks_server) || checks_server > 1 || !body.GetText(&config->name) ||
+      !body.GetText(&config->data_directory) || !body.Get(&count)) {
     return false;
   }
   config->checks_server = checks_server != 0;

@@ -29,7 +29,7 @@
 
 namespace outbox::sink {
 
-inline constexpr uint32_t kProtocolVersion = 7;
+inline constexpr uint32_t kProtocolVersion = 8;
 inline constexpr size_t kFrameHeader = 8;
 // A larger frame means a broken peer. The sink's frames are small: a process that was taken over must not cost its
 // worker much.
@@ -47,6 +47,7 @@ struct SinkConfig {
   uint64_t max_message_bytes = 0;   // largest record the worker may send, key, body and fields together; 0: unknown
   uint64_t max_inflight_bytes = 0;  // the worker's budget for this destination; 0: unknown
   uint32_t alive_ms = 2000;         // the process says something this often; see process_sink.h
+  std::string data_directory = {};  // the server's, which is closed to the process (confine.h); "": not known
   bool checks_server = false;       // the worker has to admit each new run of the server before anything is written
 };
 

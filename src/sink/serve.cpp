@@ -295,7 +295,7 @@ class ServeLoop {
     // The worker's budget bounds first, and a topic in trouble may hold all of it: then others still get through.
     pending_limit_ = std::max<size_t>(pending_limit_, 2 * config.max_inflight_bytes);
     alive_micros_ = int64_t{config.alive_ms} * 1000;
-    Confine(config.options);
+    Confine(config);
     Status status = program_.make(config, &sink_);
     if (!status.ok()) {
       sink_ = std::make_unique<LateSink>(status.error(), program_, std::move(config));
@@ -311,8 +311,18 @@ class ServeLoop {
     if (sink_ != nullptr || program_.checkup == nullptr || !DecodeCheckup(body, &request)) {
       return false;
     }
-    Confine(request.config.options);
-    writer_.Append(FrameType::kCheckupRows, EncodeCheckupRows(program_.checkup(request)));
+    std::vector<CheckupRow> rows;
+    for (const std::string& file : Confine(request.config)) {
+      rows.push_back({"files",
+                      {},
+                      file + " is read, but not what is put into its place later: a data directory of PostgreSQL is "
+                             "above or below it, and stays closed to the sink",
+                      "Put files that are renewed into a directory of their own."});
+    }
+    for (CheckupRow& row : program_.checkup(request)) {  // the last one says what is wrong
+      rows.push_back(std::move(row));
+    }
+    writer_.Append(FrameType::kCheckupRows, EncodeCheckupRows(rows));
     return true;
   }
 
@@ -330,8 +340,17 @@ class ServeLoop {
     return true;
   }
 
-  void Confine(const Options& options) const {
-    ConfineFiles(options, program_.temporary_files != nullptr && program_.temporary_files(options));
+  std::vector<std::string> Confine(const SinkConfig& config) const {
+    FileNeeds needs;
+    for (const auto& [name, value] : config.options) {
+      const OptionRule* rule = program_.kind == nullptr ? nullptr : FindOption(*program_.kind, name);
+      if (rule != nullptr && rule->type == ValueType::kPath) {
+        needs.files.push_back(value);
+      }
+    }
+    needs.data_directory = config.data_directory;
+    needs.temporary = program_.temporary_files != nullptr && program_.temporary_files(config.options);
+    return ConfineFiles(needs);
   }
 
   // The worker takes silence for a hang. If output is queued and not taken, the worker is not reading anyway.

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "sink/checkup.h"
+#include "sink/kind.h"
 #include "sink/protocol.h"
 #include "sink/sink.h"
 
@@ -20,6 +21,8 @@ inline constexpr int kSinkSocket = 3;  // the descriptor a sink process finds it
 struct SinkProgram {
   std::string library;  // "librdkafka 2.0.2": told to the worker in Ready
   Status (*make)(const SinkConfig& config, std::unique_ptr<Sink>* sink) = nullptr;
+  // Whose options it is given: they say which of them name files. nullptr: none does.
+  const SinkKind* kind = nullptr;
   // With these options it needs /tmp (see confine.h). nullptr: never.
   bool (*temporary_files)(const Options& options) = nullptr;
   // Tries the destination out and writes nothing there; may block for request.timeout_ms, and longer.

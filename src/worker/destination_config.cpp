@@ -243,6 +243,7 @@ std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const Sink
   }
   sink::SinkConfig sink_config;
   sink_config.name = config.name;
+  sink_config.data_directory = DataDir;
   sink_config.options = config.options;
   sink_config.max_message_bytes = limits.max_message_bytes;
   sink_config.max_inflight_bytes = limits.max_inflight_bytes;

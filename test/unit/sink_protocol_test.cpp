@@ -185,9 +185,12 @@ TEST(Messages, RoundTrips) {
   EXPECT_EQ(config_out.max_inflight_bytes, 2000u);
   EXPECT_EQ(config_out.alive_ms, 300u);
   EXPECT_FALSE(config_out.checks_server);
+  EXPECT_EQ(config_out.data_directory, "");
   config.checks_server = true;
+  config.data_directory = "/var/lib/postgresql/15/main";
   ASSERT_TRUE(DecodeConfigure(EncodeConfigure(config), &config_out));
   EXPECT_TRUE(config_out.checks_server);
+  EXPECT_EQ(config_out.data_directory, config.data_directory);
 
   std::string server_run;
   ASSERT_TRUE(DecodeIdentity(EncodeIdentity("a.b.c"), &server_run));

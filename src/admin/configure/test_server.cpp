@@ -133,6 +133,7 @@ std::vector<sink::CheckupRow> TestDestination(const Destination& destination, co
     return rows;
   }
   asked.config.name = request.server;
+  asked.config.data_directory = DataDir;
   asked.config.max_message_bytes = static_cast<uint64_t>(pg::settings.max_payload_size);
   asked.form = request.form;
   asked.timeout_ms = static_cast<uint32_t>(std::clamp(request.timeout_ms, kShortest, kLongest));

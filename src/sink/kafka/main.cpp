@@ -31,6 +31,7 @@ bool TemporaryFiles(const outbox::sink::Options& options) {
 int main() {
   const outbox::sink::SinkProgram program{.library = std::string("librdkafka ") + rd_kafka_version_str(),
                                           .make = outbox::sink::kafka::KafkaSink::Make,
+                                          .kind = outbox::sink::FindKind("outbox_kafka"),
                                           .temporary_files = TemporaryFiles,
                                           .checkup = outbox::sink::kafka::CheckUp};
   // Not exit(): threads of the library may still be letting go, and destructors of statics would run under them.

@@ -6,6 +6,7 @@
 int main() {
   outbox::sink::SinkProgram program{.library = outbox::sink::RedisSink::Library(),
                                     .make = outbox::sink::RedisSink::Make,
+                                    .kind = outbox::sink::FindKind("outbox_redis"),
                                     .checkup = outbox::sink::redis::CheckUp};
   return outbox::sink::Serve(program);
 }
