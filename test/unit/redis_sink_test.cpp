@@ -6,6 +6,7 @@
 #include <random>
 
 #include "redis_sink_fixture.h"
+#include "sink/redis/admission.h"
 
 namespace outbox::sink {
 namespace {
@@ -288,6 +289,30 @@ TEST_F(RedisSinkTest, AStreamThatMayOnlyBeWrittenToIsUnchecked) {
   EXPECT_FALSE(driver_->Until([&] { return !unchecked(); }, 11)) << "it is so still";
   server_.Command({"ACL", "SETUSER", "writer", "%R~s"});
   EXPECT_TRUE(driver_->Until([&] { return sink_->health().warning.ok(); }, 30)) << "as is said there";
+}
+
+// Runs are known by the address for as long as they are kept, so these never change.
+TEST(RedisAddressTest, IsWhatTheOptionsComeToHoweverTheyAreWritten) {
+  const auto address = [](const Options& options) {
+    SinkConfig config;
+    config.options = options;
+    config.checks_server = true;
+    Admission admission(config);
+    ServerInfo info;
+    info.run_id = "run";
+    EXPECT_FALSE(admission.Meet(info));
+    return admission.identity().server_run.substr(0, 8);
+  };
+  EXPECT_EQ(address({{"host", "redis"}, {"port", "6379"}}), "99bb7a39");
+  EXPECT_EQ(address({{"host", "redis"}}), "99bb7a39");
+  EXPECT_EQ(address({{"host", "redis"}, {"port", "6379"}, {"db", "0"}}), "99bb7a39");
+  EXPECT_EQ(address({{"host", "redis"}, {"port", "6379"}, {"db", "2"}}), "e6d6f0fc");
+  EXPECT_EQ(address({{"host", "localhost"}, {"port", "6379"}}), "d31b9af0");
+  EXPECT_EQ(address({}), "d31b9af0");
+  EXPECT_EQ(address({{"db", "0"}}), "d31b9af0");
+  EXPECT_EQ(address({{"port", "6379"}}), "d31b9af0");
+  EXPECT_EQ(address({{"unix_socket", "/run/redis.sock"}}), "055ee07f");
+  EXPECT_EQ(address({{"unix_socket", "/run/redis.sock"}, {"host", "unused"}, {"db", "0"}}), "055ee07f");
 }
 
 TEST_F(RedisSinkTest, AnotherLifeOfTheServerIsMetFirst) {

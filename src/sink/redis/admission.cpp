@@ -1,6 +1,8 @@
 #include "sink/redis/admission.h"
 
+#include <cstdint>
 #include <cstdio>
+#include <string>
 #include <utility>
 
 #include "base/murmur2.h"
@@ -9,11 +11,16 @@
 namespace outbox::sink {
 namespace {
 
+// Of what the options come to, however they are written: a default that is written out is the same server. What runs
+// are known by in the tables, so it is never changed: a default host and port count as if written, database 0 as if
+// not.
 std::string HashOfEndpoint(const Options& options) {
-  std::string endpoint;
-  for (const char* name : {"host", "port", "db", "unix_socket"}) {
-    endpoint += TextOption(options, name, "") + "\n";
-  }
+  const std::string socket = TextOption(options, "unix_socket", "");
+  const int64_t db = IntegerOption(options, "db", 0);
+  std::string endpoint = socket.empty() ? TextOption(options, "host", "localhost") + "\n" +
+                                              std::to_string(IntegerOption(options, "port", 6379)) + "\n"
+                                        : "\n\n";
+  endpoint += (db == 0 ? "" : std::to_string(db)) + "\n" + socket + "\n";
   char hash[9];
   snprintf(hash, sizeof(hash), "%08x", static_cast<unsigned>(Murmur2(endpoint)));
   return hash;
