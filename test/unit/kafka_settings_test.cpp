@@ -55,6 +55,24 @@ TEST_F(KafkaSettingsTest, WhatOnlyTunesIsLeftOutWhereTheLibraryDoesNotKnowIt) {
   EXPECT_FALSE(MakeSettings(config, &settings).ok());
 }
 
+// The library keeps records for linger.ms: nothing is stalled by that, and nothing forgotten.
+TEST_F(KafkaSettingsTest, RecordsThatWaitForABatchToFillAreWaitedFor) {
+  const Patience usual = SettingsFor(cluster_, {}).patience;
+  EXPECT_EQ(usual.stalled, 15'000'000);
+  const Patience most = SettingsFor(cluster_, {{"linger.ms", "60000"}}).patience;
+  EXPECT_EQ(most.stalled - usual.stalled, 60'000'000);
+  EXPECT_EQ(most.refused - usual.refused, 60'000'000);
+  Settings settings = SettingsFor(cluster_, {{"linger.ms", "6000.5"}});
+  settings.patience.stalled -= 12'000'000;  // as if the usual patience were 3 s
+  OpenWith(std::move(settings));
+  cluster_.CreateTopic("lingers", 1);
+  const uint64_t seq = driver_->Submit(1, 0, Numbered("lingers", 0, 1, 1));
+  EXPECT_TRUE(driver_->Until([&] { return sink_->health().sending; })) << "no silence that anybody need end";
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(seq), Outcome::kDelivered) << driver_->error(seq).code;
+  EXPECT_EQ(producers_.made(), 1u);
+}
+
 // What an old library cannot do is not the password's fault, nor the certificate's.
 TEST_F(KafkaSettingsTest, WhatAnOldLibraryCannotDoIsSaid) {
   const int old = 0x020002ff;

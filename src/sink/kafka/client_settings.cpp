@@ -158,6 +158,10 @@ Status MakeSettings(const SinkConfig& config, Settings* settings) {
   settings->files = NamedFiles(settings->chosen, {"ssl.ca.location", "ssl.crl.location", "ssl.certificate.location",
                                                   "ssl.key.location", "ssl.keystore.location"});
   SetTimeouts(max_record, settings);
+  settings->linger_micros = static_cast<int64_t>(Number(settings->chosen, "linger.ms")) * 1000;
+  settings->patience = {};
+  settings->patience.stalled += settings->linger_micros;
+  settings->patience.refused += settings->linger_micros;
   rd_kafka_conf_t* conf = nullptr;
   Status status = settings->MakeConf(&conf);
   if (status.ok()) {

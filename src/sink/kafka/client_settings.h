@@ -15,7 +15,8 @@ namespace outbox::sink::kafka {
 using PartitionerFunction = int32_t (*)(const rd_kafka_topic_t*, const void* key, size_t key_size, int32_t partitions,
                                         void* topic_opaque, void* message_opaque);
 
-// How long the sink is patient, in microseconds.
+// How long the sink is patient, in microseconds. MakeSettings() adds linger.ms, for which the library keeps a record
+// before it sends it, to what counts from a record's way into the library.
 struct Patience {
   // A topic may take nothing for so long: a broker that dies has successors after 10 s or so.
   int64_t stalled = 15'000'000;
@@ -36,6 +37,7 @@ struct Settings {
   bool log_to_stderr = false;   // with `debug`
   bool compresses = false;      // a record may take less in a batch than it has
   Patience patience;
+  int64_t linger_micros = 0;
   int addresses = 1;  // in bootstrap.servers
   NamedFiles files;   // that the library reads once for each client
 

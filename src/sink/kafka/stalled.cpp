@@ -95,7 +95,7 @@ void KafkaSink::FindStalled(int64_t now) {
   });
   const bool sending = (in_library_ > 0 && now < stalled_.sending_until) ||
                        (in_library_ + waiting_records_ > 0 && throttle_.Excuses(now));
-  health_.SetSending(sending);
+  health_.SetSending(sending || (in_library_ > 0 && now < stalled_.lingers_until));
   if (in_library_ == 0 || !health_.up()) {
     stalled_.asking_since = 0;
     return;

@@ -269,6 +269,7 @@ KafkaSink::Sent KafkaSink::Send(Topic* topic, int32_t number, const RecordRef& r
     return NotTaken(topic, number, ref, error);
   }
   ++in_library_;
+  stalled_.lingers_until = now_ + settings_.linger_micros;
   throttle_.Sent(RecordBytes(record.key.size(), record.body.size()));
   ++topic->inflight;
   if (closed_.alone && topic->care.taken()) {
