@@ -5,6 +5,7 @@
 #include "pg/prelude.h"
 
 extern "C" {
+#include "access/heapam_xlog.h"
 #include "executor/tuptable.h"
 #include "utils/inval.h"
 #include "utils/jsonb.h"
@@ -36,6 +37,18 @@ inline TupleDesc FinishColumns(TupleDesc columns) {
   TupleDescFinalize(columns);
 #endif
   return columns;
+}
+
+// The record of pruning that prunes nothing; returns its kind. Whoever applies it waits until nobody has the page
+// pinned.
+inline uint8 MakeEmptyPruning(xl_heap_prune* record) {
+  memset(record, 0, sizeof(*record));
+#if PG_VERSION_NUM >= 170000
+  record->flags = XLHP_CLEANUP_LOCK;
+  return XLOG_HEAP2_PRUNE_ON_ACCESS;
+#else
+  return XLOG_HEAP2_PRUNE;
+#endif
 }
 
 // A value of jsonb that is put together part by part. In the current memory context.

@@ -1,6 +1,7 @@
 #include "log/window/blank.h"
 
 #include "days/day_table.h"
+#include "pg/server_versions.h"
 #include "pg/wait.h"
 
 extern "C" {
@@ -9,6 +10,8 @@ extern "C" {
 #include "access/generic_xlog.h"
 #include "access/htup_details.h"
 #include "access/toast_internals.h"
+#include "access/xloginsert.h"
+#include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/jsonb.h"
@@ -55,7 +58,27 @@ HeapTupleHeader TupleAt(Page page, OffsetNumber offset, uint32* size) {
   return reinterpret_cast<HeapTupleHeader>(PageGetItem(page, PageGetItemId(page, offset)));
 }
 
-// The chunks of a value that no row points to any more become zeros; they go with the day.
+// Whoever reads on a hot standby holds a pin, too, and what he has taken apart points into the page. Generic records
+// are applied under him; those of pruning wait until nobody has a pin, or cancel him, as vacuum does. So the page goes
+// as an image with one of these.
+void WriteUnread(Relation table, Buffer buffer, const char* page) {
+  xl_heap_prune pruning;
+  const uint8 kind = pg::MakeEmptyPruning(&pruning);
+  CritSectionCount = CritSectionCount + 1;  // START_CRIT_SECTION() is not C++20
+  memcpy(BufferGetPage(buffer), page, BLCKSZ);
+  MarkBufferDirty(buffer);
+  if (RelationNeedsWAL(table)) {
+    XLogBeginInsert();
+    XLogRegisterData(reinterpret_cast<char*>(&pruning), SizeOfHeapPrune);
+    XLogRegisterBuffer(0, buffer, REGBUF_STANDARD | REGBUF_FORCE_IMAGE);
+    const XLogRecPtr lsn = XLogInsert(RM_HEAP2_ID, kind);
+    PageSetLSN(BufferGetPage(buffer), lsn);
+  }
+  CritSectionCount = CritSectionCount - 1;
+}
+
+// The chunks of a value that no row points to any more become zeros; they go with the day. Length and place stay: a
+// generic record will do.
 void BlankToast(const struct varlena* pointer) {
   struct varatt_external value;
   VARATT_EXTERNAL_GET_POINTER(value, pointer);
@@ -112,15 +135,15 @@ bool RowForgotten(const RowView& row) {
 
 bool BlankRow(Relation day_table, BlockNumber block, OffsetNumber offset, const Uuid& id) {
   Buffer buffer = LockForBlanking(day_table, block);
-  GenericXLogState* log = GenericXLogStart(day_table);
-  Page page = GenericXLogRegisterBuffer(log, buffer, 0);
+  PGAlignedBlock copy;
+  Page page = static_cast<Page>(copy.data);
+  memcpy(page, BufferGetPage(buffer), BLCKSZ);
   HeapTupleData old;
   old.t_data = TupleAt(page, offset, &old.t_len);
   old.t_tableOid = RelationGetRelid(day_table);
   ItemPointerSet(&old.t_self, block, offset);
   if (old.t_data == nullptr || HeapTupleHeaderGetNatts(old.t_data) < kLogColumns ||
       memcmp(reinterpret_cast<char*>(old.t_data) + old.t_data->t_hoff + kIdAt, id.data(), id.size()) != 0) {
-    GenericXLogAbort(log);
     UnlockReleaseBuffer(buffer);
     return false;
   }
@@ -145,7 +168,6 @@ bool BlankRow(Relation day_table, BlockNumber block, OffsetNumber offset, const 
   HeapTuple fresh = heap_form_tuple(desc, values, nulls);
   const uint32 head = old.t_data->t_hoff;
   if (fresh->t_data->t_hoff != head || fresh->t_len > old.t_len) {
-    GenericXLogAbort(log);
     ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR),
                     errmsg("an erased row of \"%s\" does not fit into its place", RelationGetRelationName(day_table))));
   }
@@ -154,7 +176,7 @@ bool BlankRow(Relation day_table, BlockNumber block, OffsetNumber offset, const 
   memset(data + fresh->t_len, 0, old.t_len - fresh->t_len);
   old.t_data->t_infomask = static_cast<uint16>((old.t_data->t_infomask & ~HEAP_HASEXTERNAL) |
                                                (fresh->t_data->t_infomask & HEAP_HASEXTERNAL));
-  GenericXLogFinish(log);
+  WriteUnread(day_table, buffer, page);
   UnlockReleaseBuffer(buffer);
   ListCell* cell;
   foreach (cell, toasted) {

@@ -2,8 +2,9 @@
 //
 // An UPDATE would make a second row, which a window that is being read could hand out beside the first. So the bytes
 // are overwritten where they are: same place, same xid, same visibility, payload and headers empty, toast zeroed.
-// Readers look at rows with a pin and without a lock; the page is changed while no reader has it pinned. It is in the
-// WAL (generic records: standbys follow, logical decoding sees nothing), and is not undone by a rollback.
+// Readers look at rows with a pin and without a lock; the page is changed while no reader has it pinned, here and on
+// hot standbys, which wait for their readers or cancel them (max_standby_streaming_delay). It is in the WAL (an image
+// of the page for each row; logical decoding sees nothing), and is not undone by a rollback.
 #pragma once
 
 #include "base/uuid.h"
