@@ -38,7 +38,7 @@ like(under('Does the shop'), qr/^ t$/m, 'the shop sells');
 like(under('How long can it last'), qr/^held_by +\| route "orders" \(2501 events since .*^status +\| ok/ms, 'how long: what keeps the days, how much room there is');
 like(under('What do I do'), qr/^ events \| paused \| postgres +\| kafka gets a new disk/m, 'what to do: who has stopped it, and why');
 like(under('It is back'), qr/^ orders +\| +\d+ \| +\d+ \| +[\d.]+ \| \d\d:/m, 'how long it takes');
-like(under('Is it over'), qr/all_delivered *\n-+\n t\n/, 'over: all is delivered');
+like(under('Is it over'), qr/^ orders +\| +\d+ \| idle +\| +0 \| +\| +0 \|/m, 'over: all is delivered');
 like(under('Is it over'), qr/LOG:  outbox: destination "events" works again after [\d.]+ s/, 'and the log says so');
 like(under('Is it over'), qr/doctor_ok *\n-+\n t\n/, 'so does doctor()');
 cmp_ok($played->{there}, '>=', $played->{emitted}, 'all of it is in Kafka');

@@ -149,7 +149,11 @@ END
 	asks("$drains;");
 
 	says('## Is it over?');
-	asks("SELECT outbox.wait_until_idle('5 min') AS all_delivered;");
+	says(<<'END');
+When nothing is pending and nothing parked. (A script waits for that by `outbox.wait_until_idle('5 min')`, as the owner of the extension or a role
+that was granted `EXECUTE` on it: `grant_operate()` grants the right to look and act, not to wait.)
+END
+	holds(q{SELECT outbox.wait_until_idle('30 s')}, 't');
 	asks('SELECT route, lane, state, pending, delay, parked, error_class FROM outbox.lag ORDER BY route;');
 	holds(q{SELECT state FROM outbox.destination WHERE server = 'events'}, 'closed');
 	asks('SELECT server, state, error_class FROM outbox.destination ORDER BY server;');
