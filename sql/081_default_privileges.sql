@@ -50,6 +50,19 @@ SELECT status, detail, hint FROM outbox.doctor() WHERE "check" = 'rights';
 SELECT string_agg(hint, ' ') AS statements FROM outbox.doctor() WHERE "check" = 'rights' \gset
 :statements
 SELECT status FROM outbox.doctor() WHERE "check" = 'rights';
+-- Each function that nothing gives by itself is told of; those that may be granted are not, nor what a user keeps in the schema.
+GRANT EXECUTE ON ALL ROUTINES IN SCHEMA outbox TO "regress Second";
+CREATE FUNCTION outbox.mine() RETURNS int LANGUAGE sql RETURN 1;
+GRANT EXECUTE ON FUNCTION outbox.mine() TO regress_default;
+SELECT count(*) AS told FROM outbox.doctor() WHERE "check" = 'rights';
+SELECT outbox.grant_emit('"regress Second"'), outbox.grant_receive('"regress Second"');
+REVOKE EXECUTE ON ROUTINE outbox.adopt, outbox.forget FROM "regress Second";
+SELECT format('REVOKE EXECUTE ON ROUTINE %s FROM "regress Second"', p.oid::regprocedure) FROM pg_proc p
+WHERE p.pronamespace = 'outbox'::regnamespace AND p.proname ~ '^(grant|revoke)_' ORDER BY 1 \gexec
+SELECT status, detail, hint FROM outbox.doctor() WHERE "check" = 'rights';
+SELECT string_agg(hint, ' ') AS statements FROM outbox.doctor() WHERE "check" = 'rights' \gset
+:statements
+SELECT status, detail FROM outbox.doctor() WHERE "check" = 'rights';
 \c :db
 DROP DATABASE regress_rights;
 DROP ROLE regress_default, "regress Second";

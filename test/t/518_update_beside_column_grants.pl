@@ -1,7 +1,6 @@
 # ALTER EXTENSION outbox UPDATE from 0.1 where roles were granted columns of tables and views: what the server notes as the
 # extension's initial rights while the script runs is taken out again, and no entry is left that says nothing: aclexplode()
 # refuses such a one, from 17 on within the update itself, and for everybody who reads the catalog.
-# matrix: G11
 use strict;
 use warnings;
 

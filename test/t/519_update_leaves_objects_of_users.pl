@@ -1,6 +1,5 @@
 # ALTER EXTENSION outbox UPDATE from 0.1 moves and renames what is the extension's, and no function, table or view that
 # somebody made in schema outbox, whatever its name.
-# matrix: G11
 use strict;
 use warnings;
 

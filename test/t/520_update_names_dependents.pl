@@ -1,6 +1,5 @@
 # ALTER EXTENSION outbox UPDATE from 0.1 takes the place of some functions by new ones. What users have made of the old ones
 # stops it before it has changed anything, all of it in one error, with what to do; and it is made again as it was.
-# matrix: G11
 use strict;
 use warnings;
 

@@ -1,7 +1,6 @@
 # seek() to before a route began: events older than the route are its own from then on, for the first time. The dry run
 # counts exactly those that arrive: of several lanes, by the route's filter, delayed ones, without erased ones, on a paused
 # route, and on a route that takes the name of one that was dropped.
-# matrix: S6
 use strict;
 use warnings;
 
