@@ -31,7 +31,7 @@ WITH rights AS (
          CASE WHEN x.grantee = 0 THEN p.proname NOT LIKE 'json\_arg\_%'
               WHEN p.pronamespace = 'outbox_internal'::regnamespace THEN NOT EXISTS (
                 SELECT FROM aclexplode(p.proacl) m WHERE m.grantee = (SELECT r.oid FROM pg_roles r WHERE r.rolname = 'pg_monitor'))
-              ELSE p.proname NOT IN ('create_route', 'wait_for', 'wait_until_idle') AND p.oid NOT IN (
+              ELSE p.proname NOT IN ('create_route', 'wait_for', 'wait_until_idle', 'metrics_reset') AND p.oid NOT IN (
                 SELECT g.routine FROM unnest('{emit,receive,operate}'::text[]) a, outbox_internal.granted(a) g WHERE g.routine IS NOT NULL) END,
          x.grantee <> 0 AND p.pronamespace = 'outbox'::regnamespace AND p.proname !~ '^(adopt|forget|(grant|revoke)_.*)$'
   FROM pg_proc p, aclexplode(p.proacl) x
@@ -282,7 +282,8 @@ void CheckRights(Findings* findings) {
     findings->Ok(
         "rights",
         "Nobody has more rights on the objects of outbox than grant_emit(), grant_receive() and grant_operate() "
-        "give, or EXECUTE on create_route(), wait_for() or wait_until_idle(), which is granted by hand.");
+        "give, or EXECUTE on create_route(), wait_for(), wait_until_idle() or metrics_reset(), which is granted by "
+        "hand.");
   }
 }
 
