@@ -3,9 +3,27 @@
 -- PUBLIC gets nothing. The input and output of json_arg stay open, because casts run them with the caller's rights; they do
 -- nothing but check JSON.
 -- ---------------------------------------------------------------------------------------------------------------------
-REVOKE ALL ON ALL TABLES IN SCHEMA outbox, outbox_internal FROM PUBLIC;
-REVOKE ALL ON ALL SEQUENCES IN SCHEMA outbox, outbox_internal FROM PUBLIC;
-REVOKE ALL ON ALL ROUTINES IN SCHEMA outbox, outbox_internal FROM PUBLIC;
+DO $public$
+DECLARE
+  what text;
+BEGIN
+  -- Members only: what users keep in schema outbox is theirs.
+  FOR what IN
+    WITH member AS (
+      SELECT d.classid, d.objid FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON e.oid OPERATOR(pg_catalog.=) d.refobjid
+      WHERE e.extname OPERATOR(pg_catalog.=) 'outbox' AND d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
+        AND d.deptype OPERATOR(pg_catalog.=) 'e')
+    SELECT pg_catalog.format('REVOKE ALL ON %s %s FROM PUBLIC', CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, c.oid::pg_catalog.regclass)
+    FROM member m JOIN pg_catalog.pg_class c ON m.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass AND c.oid OPERATOR(pg_catalog.=) m.objid
+    WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p,v,f,S}'::"char"[])
+    UNION ALL
+    SELECT pg_catalog.format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', p.oid::pg_catalog.regprocedure)
+    FROM member m JOIN pg_catalog.pg_proc p ON m.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass AND p.oid OPERATOR(pg_catalog.=) m.objid
+  LOOP
+    EXECUTE what;
+  END LOOP;
+END
+$public$;
 GRANT EXECUTE ON FUNCTION outbox_internal.json_arg_in(cstring), outbox_internal.json_arg_out(outbox.json_arg),
   outbox_internal.json_arg_recv(internal), outbox_internal.json_arg_send(outbox.json_arg) TO PUBLIC;
 

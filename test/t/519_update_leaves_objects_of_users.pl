@@ -19,7 +19,7 @@ sql('used', q{CREATE EXTENSION outbox VERSION '0.1'; SELECT outbox.emit('order',
 	CREATE TABLE outbox.adopted (a int) PARTITION BY RANGE (a); CREATE TABLE outbox.adopted_1 PARTITION OF outbox.adopted FOR VALUES FROM (0) TO (1);
 	CREATE VIEW outbox._open AS SELECT 1 AS one;
 	CREATE FUNCTION outbox.emit_mine() RETURNS int LANGUAGE sql RETURN 1;
-	CREATE ROLE caller; GRANT EXECUTE ON FUNCTION outbox.emit_mine() TO caller});
+	CREATE ROLE caller; GRANT EXECUTE ON FUNCTION outbox.emit_mine() TO caller; GRANT SELECT ON outbox._parked TO PUBLIC});
 my $theirs = q{SELECT string_agg(name, ' ' ORDER BY name COLLATE "C") FROM (SELECT c.oid::regclass::text AS name FROM pg_class c WHERE c.relname ~ '^_?(parked|adopted(_1)?|open)$'
 	  AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.classid = 'pg_class'::regclass AND d.deptype = 'e')
 	UNION ALL SELECT p.oid::regprocedure::text FROM pg_proc p WHERE p.proname IN ('_note', 'note', 'my_validator', 'emit_mine')) n};
@@ -30,6 +30,8 @@ my ($code, $out, $err) = $node->psql('used', 'ALTER EXTENSION outbox UPDATE');
 is($code, 0, 'it is updated') or diag($err);
 is(sql('used', $theirs), $objects, 'and they are where they were');
 is(sql('used', q{SELECT obj_description(to_regclass('outbox._parked'), 'pg_class')}), 'beside outbox.parked, of our own', 'what is said of them, too');
+is(sql('used', q{SELECT has_function_privilege('caller', 'outbox._note()', 'EXECUTE'), has_table_privilege('caller', 'outbox._parked', 'SELECT')}), 't|t',
+	'and what PUBLIC may with them');
 is(sql('used', q{SELECT count(*) FROM outbox_internal.emit_right}), '0', 'who may call a function of such a name may not emit by that');
 is(sql('used', q{SELECT count(*) FROM pg_partition_tree('outbox_internal.log') t JOIN pg_class c ON c.oid = t.relid WHERE c.relnamespace <> 'outbox_internal'::regnamespace}), '0',
 	'day tables have moved');
