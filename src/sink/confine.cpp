@@ -13,10 +13,14 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
+#include <syslog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -124,11 +128,21 @@ constexpr long kPrograms[] = {SYS_execve, SYS_execveat};
 // Their first argument is a process: only this one is allowed.
 constexpr long kSignals[] = {SYS_kill, SYS_tgkill, SYS_rt_sigqueueinfo, SYS_rt_tgsigqueueinfo};
 
+constexpr auto kNumber = static_cast<uint32_t>(offsetof(seccomp_data, nr));
+constexpr auto kArch = static_cast<uint32_t>(offsetof(seccomp_data, arch));
+// Arguments. Low halves: both machines are little-endian.
+constexpr auto kFirst = static_cast<uint32_t>(offsetof(seccomp_data, args));
+constexpr auto kSecond = static_cast<uint32_t>(kFirst + sizeof(seccomp_data::args[0]));
+
+bool Install(std::vector<sock_filter>* filter) {
+  sock_fprog program{static_cast<unsigned short>(filter->size()), filter->data()};
+  constexpr unsigned long kSpecAllow = 1UL << 2;  // before 5.16 a filter slows all of the process down otherwise
+  return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, kSpecAllow, &program) == 0 ||
+         syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
+}
+
+// Calls by the numbers of another machine (32 bits, x32) are refused, all of them: so no later filter has to ask.
 void FilterCalls() {
-  constexpr auto kNumber = static_cast<uint32_t>(offsetof(seccomp_data, nr));
-  constexpr auto kArch = static_cast<uint32_t>(offsetof(seccomp_data, arch));
-  constexpr auto kFirst =
-      static_cast<uint32_t>(offsetof(seccomp_data, args));  // low half: both machines are little-endian
   const sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
   const sock_filter refuse = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
   std::vector<sock_filter> filter;
@@ -160,10 +174,27 @@ void FilterCalls() {
     filter.push_back(refuse);
   }
   filter.push_back(allow);
-  sock_fprog program{static_cast<unsigned short>(filter.size()), filter.data()};
-  constexpr unsigned long kSpecAllow = 1UL << 2;  // before 5.16 a filter slows all of the process down otherwise
-  seccomp_on = syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, kSpecAllow, &program) == 0 ||
-               syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
+  seccomp_on = Install(&filter);
+}
+
+// A pair of datagram sockets is refused, too: either end can be connected to something else.
+void FilterSockets() {
+  constexpr uint32_t kTypes = 0xf;
+  std::vector<sock_filter> filter = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kNumber),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(SYS_socket), 0, 2),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kFirst),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AF_UNIX, 5, 6),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(SYS_socketpair), 0, 5),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, kSecond),
+      BPF_STMT(BPF_ALU | BPF_AND | BPF_K, kTypes),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_STREAM, 2, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOCK_SEQPACKET, 1, 0),
+      // As of a kernel that has no such sockets: libraries know what to do without.
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAFNOSUPPORT),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  Install(&filter);
 }
 
 // --- landlock
@@ -272,10 +303,30 @@ void ConfineProcess() {
   }
 }
 
+void ConfineSockets() {
+  if (seccomp_on) {
+    FilterSockets();
+  }
+}
+
 #ifdef OUTBOX_FAULT_POINTS
 namespace {
 
-// What an attacker would try who has taken this process over. File "escape" names a file of the data directory.
+// `name`: of a file; with an @ before it that of an abstract socket.
+bool ConnectTo(const std::string& name) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  memcpy(address.sun_path, name.data(), std::min(name.size(), sizeof(address.sun_path) - 1));
+  if (name.starts_with('@')) {
+    address.sun_path[0] = '\0';
+  }
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  return fd >= 0 && connect(fd, reinterpret_cast<sockaddr*>(&address),
+                            static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size())) == 0;
+}
+
+// What an attacker would try who has taken this process over. File "escape" names a file of the data directory,
+// and sockets, a line each.
 void TryToEscape() {
   const char* faults = getenv("OUTBOX_FAULT_DIR");
   if (faults == nullptr) {
@@ -288,11 +339,17 @@ void TryToEscape() {
   }
   const ssize_t got = read(fd, target, sizeof(target) - 1);
   close(fd);
-  target[got > 0 ? strcspn(target, "\n") : 0] = '\0';
+  std::vector<std::string> sockets;
+  for (char* line = strtok(target, "\n"); got > 0 && (line = strtok(nullptr, "\n")) != nullptr;) {
+    sockets.emplace_back(line);
+  }
   std::string text = DescribeConfinement() + ":";
   auto tell = [&text](const char* what, bool done) {
     const int why = errno;
-    text += std::string(" ") + what + " " + (done ? "done" : why == EPERM || why == EACCES ? "refused" : strerror(why));
+    text += std::string(" ") + what + " " +
+            (done                                                   ? "done"
+             : why == EPERM || why == EACCES || why == EAFNOSUPPORT ? "refused"
+                                                                    : strerror(why));
   };
   const pid_t parent = getppid();
   const std::string memory = "/proc/" + std::to_string(parent) + "/mem";
@@ -307,6 +364,15 @@ void TryToEscape() {
   char* const nothing[] = {nullptr};
   tell("program", access("/bin/true", X_OK) == 0 && syscall(SYS_execve, "/bin/sh", nothing, nothing) == 0);
   tell("self", kill(getpid(), 0) == 0);
+  for (const std::string& name : sockets) {
+    tell("socket", ConnectTo(name));
+  }
+  if (!sockets.empty()) {
+    int pair[2];
+    tell("datagrams", socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair) == 0);
+    tell("pair", socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+    syslog(LOG_USER | LOG_DEBUG, "outbox tries whether it may write here");  // returns
+  }
   text += getenv("SOMEBODYS_SECRET") == nullptr ? " environment clean\n" : " environment leaks\n";
   const int out =
       open((std::string(faults) + "/escape.result").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);

@@ -8,11 +8,14 @@
 //   ConfineProcess   no new privileges, no capabilities; refused from then on (seccomp): starting programs, looking
 //                    into other processes and signalling them, mounts and namespaces, the kernel's loaders and clocks,
 //                    SysV shared memory, io_uring, open by handle
+//   ConfineSockets   no Unix-domain socket can be made (seccomp) but pairs of connected ones: the server's own lets its
+//                    user in as a superuser where pg_hba.conf says `local ... peer`. Not where an option of the
+//                    destination names one: which of them is connected to, nothing here can tell
 //   ConfineFiles     no file can be opened (landlock) but to read: libraries, /etc, time zones, the system's
 //                    certificates, /proc and /sys, and what the destination's options name: a file, and for the sake
 //                    of certificates that are renewed its directory, unless a data directory of PostgreSQL would be
 //                    opened with it (data_directories.h). Where the sink says so also /tmp. No signals and no abstract
-//                    sockets beyond this process
+//                    sockets beyond this process, from the version of landlock on that has it
 //
 // Not confined: the network (brokers are anywhere), what is open already (the socket, standard error), memory and CPU.
 // Sanitizer builds keep files and programs open: their runtimes write reports and start symbolizers.
@@ -25,6 +28,9 @@ namespace outbox::sink {
 
 // Before any thread is started. Can be called once.
 void ConfineProcess();
+// After ConfineProcess(), before any thread is started. Resolvers that ask a local service by such a socket (nscd,
+// nss-resolve) take it for absent, and go on with files and DNS.
+void ConfineSockets();
 struct FileNeeds {
   std::vector<std::string> files;  // that options name; directories may be among them
   std::string data_directory;      // the server's own

@@ -162,6 +162,7 @@ bool CheckTyped(const OptionRule& rule, std::string_view value, std::string* can
       *expected = "a host name or address, without a port";
       return IsHostName(value) || IsIpv6(value);
     case ValueType::kPath:
+    case ValueType::kSocket:
       *expected = "an absolute file name";
       return value.front() == '/' && value.find("/../") == std::string_view::npos;
     case ValueType::kWord:

@@ -39,6 +39,7 @@ enum class ValueType : uint8_t {
   kHosts,    // host[:port], comma-separated
   kHost,     // one host name or address, no port
   kPath,     // an absolute file name
+  kSocket,   // that of a Unix-domain socket
   kWord,     // letters, digits and . _ / @ -
 };
 

@@ -342,14 +342,19 @@ class ServeLoop {
 
   std::vector<std::string> Confine(const SinkConfig& config) const {
     FileNeeds needs;
+    bool unix_sockets = false;
     for (const auto& [name, value] : config.options) {
       const OptionRule* rule = program_.kind == nullptr ? nullptr : FindOption(*program_.kind, name);
       if (rule != nullptr && rule->type == ValueType::kPath) {
         needs.files.push_back(value);
       }
+      unix_sockets |= rule != nullptr && rule->type == ValueType::kSocket;
     }
     needs.data_directory = config.data_directory;
     needs.temporary = program_.temporary_files != nullptr && program_.temporary_files(config.options);
+    if (!unix_sockets) {
+      ConfineSockets();
+    }
     return ConfineFiles(needs);
   }
 

@@ -21,7 +21,7 @@ inline constexpr int kSinkSocket = 3;  // the descriptor a sink process finds it
 struct SinkProgram {
   std::string library;  // "librdkafka 2.0.2": told to the worker in Ready
   Status (*make)(const SinkConfig& config, std::unique_ptr<Sink>* sink) = nullptr;
-  // Whose options it is given: they say which of them name files. nullptr: none does.
+  // Whose options it is given: they say which of them name files and sockets. nullptr: none does.
   const SinkKind* kind = nullptr;
   // With these options it needs /tmp (see confine.h). nullptr: never.
   bool (*temporary_files)(const Options& options) = nullptr;

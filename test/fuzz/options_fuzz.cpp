@@ -71,6 +71,7 @@ void CheckMergedValue(const OptionRule& rule, const std::string& value) {
       FUZZ_CHECK(value.find_first_of(" \"'/\\?#@=") == std::string::npos);
       break;
     case ValueType::kPath:
+    case ValueType::kSocket:
       FUZZ_CHECK(value.front() == '/');
       break;
     case ValueType::kWord:

@@ -1,9 +1,11 @@
 # matrix: F8 R13
-# A sink process that an attacker has taken over cannot reach the data directory, nor the server's processes, nor a
-# program to start, nor the server's secrets in its environment. It works all the same: by name, by address, with files.
+# A sink process that an attacker has taken over cannot reach the data directory, nor the server's processes, nor its socket (nor another
+# Unix-domain socket, where the destination names none), nor a program to start, nor the server's secrets in its environment. It works all
+# the same: by name (which a resolver may want to ask a local service for), by address, with files.
 use strict;
 use warnings;
 
+use IO::Socket::UNIX;
 use Outbox::Faults;
 use Outbox::Test;
 use PostgreSQL::Test::Utils;
@@ -14,7 +16,11 @@ my $node = new_node();
 my $redis = Outbox::Redis->start;
 my $kafka = Outbox::Kafka::available() ? Outbox::Kafka->start : undef;
 $kafka->create_topic('confined', 1) if $kafka;
-Outbox::Faults::put('escape', $node->data_dir . '/PG_VERSION');
+# The server's own socket, where its user may be let in as a superuser, and one that has no file.
+my $abstract = "outbox-test-$$";
+my $listens = IO::Socket::UNIX->new(Type => SOCK_STREAM(), Local => "\0$abstract", Listen => 8) or die $!;
+my $own = $node->host . '/.s.PGSQL.' . $node->port;
+Outbox::Faults::put('escape', join("\n", $node->data_dir . '/PG_VERSION', $own, "\@$abstract", ''));
 
 # By a name, so that the resolver is needed, which reads files.
 $node->safe_psql('postgres', "CREATE SERVER redis FOREIGN DATA WRAPPER outbox_redis OPTIONS (host 'localhost', port '$redis->{port}');
@@ -46,6 +52,7 @@ SKIP:
 		my ($have, $did) = split /:/, $try;
 		diag("not confined in full on this kernel: $have") if $have ne 'no_new_privs seccomp landlock';
 		like($did, qr/trace refused signal refused program refused self done/, "processes and programs: $did") if $have =~ /seccomp/;
+		like($did, qr/ socket refused socket refused datagrams refused pair done/, "Unix-domain sockets: $did") if $have =~ /seccomp/;
 		like($did, qr/read refused list refused write refused move refused memory refused/, "files: $did") if $have =~ /landlock/;
 	}
 }

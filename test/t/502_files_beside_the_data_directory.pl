@@ -1,7 +1,6 @@
 # Options of a destination do not open the data directory to its sink process: a file that lies beside it is read, but its directory
 # stays closed; what only begins with a slash names no file; and neither does a directory that holds a data directory. test_server() says
 # which files are not read again when they are renewed. Elsewhere a file's directory is open, as renewed certificates need it.
-# matrix: F8
 use strict;
 use warnings;
 

@@ -192,6 +192,7 @@ std::string GoodValue(const OptionRule& rule) {
     case ValueType::kWord:
       return "outbox/host@EXAMPLE.COM";
     case ValueType::kPath:
+    case ValueType::kSocket:
       return "/etc/ssl/ca.pem";
   }
   return "";
@@ -260,7 +261,7 @@ TEST(OptionValues, OutOfBoundsIsRefusedEverywhere) {
       std::vector<std::string> bad = {"", std::string("a\0b", 3), "a\nb", "a\tb", "\x7f", std::string(300000, 'x')};
       if (rule.type == ValueType::kWord) {
         bad.insert(bad.end(), {"hello world", "=", "a;b", "$(a)", "'a'"});
-      } else if (rule.type != ValueType::kText && rule.type != ValueType::kPath) {
+      } else if (rule.type != ValueType::kText && rule.type != ValueType::kPath && rule.type != ValueType::kSocket) {
         bad.insert(bad.end(), {"hello world", "-", "=", "a;b"});
       }
       if (rule.type == ValueType::kInteger || rule.type == ValueType::kNumber) {
@@ -270,7 +271,7 @@ TEST(OptionValues, OutOfBoundsIsRefusedEverywhere) {
         bad.push_back("99999999999999999999999999");
         bad.push_back(std::string(400, '9'));  // more than a double holds
       }
-      if (rule.type == ValueType::kPath) {
+      if (rule.type == ValueType::kPath || rule.type == ValueType::kSocket) {
         bad.insert(bad.end(), {"relative", "/etc/../secret"});
       }
       for (const std::string& value : bad) {

@@ -30,7 +30,7 @@ std::span<const OptionRule> OptionRules() {
       Typed(G::kSecret, V::kPem, "certificate_pem", "certificate to present to the server"),
       Typed(G::kSecret, V::kPem, "key_pem", "private key of certificate_pem"),
       Bool(G::kSuperuser, "tls_verify", "accepts any certificate where it is false, which lets others listen in"),
-      Typed(G::kSuperuser, V::kPath, "unix_socket",
+      Typed(G::kSuperuser, V::kSocket, "unix_socket",
             "opens a socket file on the database's machine, instead of host and port"),
       Instead("Option \"ca_pem\" carries the certificates themselves.",
               Typed(G::kSuperuser, V::kPath, "ca_file", "reads a file of the server, with the authorities to trust")),
