@@ -43,7 +43,20 @@ ALTER SYSTEM SET outbox.retention = '8d';
 \set VERBOSITY sqlstate
 ALTER ROLE ALL SET outbox.lone_emit = allow;
 \set VERBOSITY default
+-- Nor what a role without any right sets for itself, and might set in each session.
+ALTER ROLE regress_settings SET outbox.baggage = 'by=himself';
+ALTER ROLE CURRENT_USER IN DATABASE template1 SET outbox.baggage = 'by=himself';
+ALTER ROLE regress_settings SET outbox.baggage TO DEFAULT;
+ALTER ROLE regress_settings SET outbox.baggage = 'by=himself';
+ALTER ROLE regress_settings RESET ALL;
 RESET ROLE;
+-- Long values are cut.
+SELECT repeat('ä', 100000) AS long \gset
+ALTER ROLE regress_settings SET outbox.baggage = :'long';
+ALTER ROLE regress_settings SET outbox.baggage = '';
+SELECT * FROM (SELECT mine, action, detail - '{from, to}'::text[] AS detail, left(detail->>'from', 10) AS "from", octet_length(detail->>'from') AS bytes, right(detail->>'from', 5) AS "end",
+	octet_length(detail->>'to') AS to_bytes FROM regress_said OFFSET 15) s;
+DELETE FROM outbox.audit WHERE detail->>'setting' = 'outbox.baggage';
 SELECT * FROM regress_said;
 DROP VIEW regress_said;
 DROP ROLE regress_settings;

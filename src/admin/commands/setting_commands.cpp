@@ -8,6 +8,8 @@
 
 extern "C" {
 #include "access/xlog.h"
+#include "mb/pg_wchar.h"
+#include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "utils/acl.h"
 #include "utils/guc.h"
@@ -18,6 +20,18 @@ namespace outbox::admin {
 namespace {
 
 constexpr const char* kNeeded[] = {"audit"};
+// Bytes of a value that are shown: roles without any right may set values of any length, and the rows stay.
+constexpr int kMostShown = 1000;
+
+Cell Shown(const Cell& value) {
+  if (!value || value->size() <= kMostShown) {
+    return value;
+  }
+  const char* text = value->data();
+  const int size = static_cast<int>(value->size());
+  const int cut = pg::Guard([text, size] { return pg_mbcliplen(text, size, kMostShown); });
+  return Cell(value->substr(0, static_cast<size_t>(cut)) + "...");
+}
 
 // All settings are ours as well as others'. (Names are in lower case, or quoted.)
 bool IsOurs(const VariableSetStmt* set) {
@@ -40,14 +54,15 @@ void Write(const char* action, const VariableSetStmt* set, JsonObject detail, co
     return;  // nothing of ours was set
   }
   if (all || now != to) {
-    detail.Add("setting", all ? Cell("all") : Cell(set->name)).Add("from", now).Add("to", to);
+    detail.Add("setting", all ? Cell("all") : Cell(set->name)).Add("from", Shown(now)).Add("to", Shown(to));
     WriteAudit(action, Cell(), Cell(), detail, Cell());
   }
 }
 
 // As pg_db_role_setting has it, `role` and `database` as in ALTER ROLE and ALTER DATABASE; of all settings those of
 // ours.
-Cell StoredSetting(const VariableSetStmt* set, const Cell& role, const Cell& database) {
+// `by_himself`: not those that any user may set, for a session as well.
+Cell StoredSetting(const VariableSetStmt* set, const Cell& role, const Cell& database, bool by_himself = false) {
   const bool all = set->kind == VAR_RESET_ALL;
   return RunSql(
       Access::kWrite,
@@ -55,8 +70,18 @@ Cell StoredSetting(const VariableSetStmt* set, const Cell& role, const Cell& dat
       "FROM pg_db_role_setting s, unnest(s.setconfig) c "
       "WHERE s.setrole = coalesce((SELECT r.oid FROM pg_roles r WHERE r.rolname = $2), 0) "
       "AND s.setdatabase = coalesce((SELECT d.oid FROM pg_database d WHERE d.datname = $3), 0) "
-      "AND CASE WHEN $1 IS NULL THEN lower(c) LIKE 'outbox.%' ELSE lower(split_part(c, '=', 1)) = lower($1) END",
-      {all ? Cell() : Cell(set->name), role, database})[0][0];
+      "AND CASE WHEN $1 IS NULL THEN lower(c) LIKE 'outbox.%' ELSE lower(split_part(c, '=', 1)) = lower($1) END "
+      "AND NOT ($4::boolean AND EXISTS (SELECT FROM pg_settings g "
+      "WHERE g.name = lower(split_part(c, '=', 1)) AND g.context = 'user'))",
+      {all ? Cell() : Cell(set->name), role, database, Cell(by_himself ? "t" : "f")})[0][0];
+}
+
+// Whether any user may set it, for a session as well.
+bool IsOfUsers(const VariableSetStmt* set) {
+  return set->kind != VAR_RESET_ALL &&
+         !RunSql(Access::kWrite, "SELECT FROM pg_settings WHERE name = lower($1) AND context = 'user'",
+                 {Cell(set->name)})
+              .empty();
 }
 
 }  // namespace
@@ -113,11 +138,16 @@ void AuditSettingOfRole(Node* statement) {
     return;
   }
   const RoleSpec* spec = alter->role;  // none: ALTER ROLE ALL
+  // What a role sets for itself, and may set in any session, is nobody's business: it needs no right at all.
+  const bool by_himself = spec != nullptr && pg::Guard([spec] { return get_rolespec_oid(spec, true) == GetUserId(); });
+  if (by_himself && IsOfUsers(alter->setstmt)) {
+    return;
+  }
   const char* name = spec == nullptr ? nullptr : pg::Guard([spec]() -> const char* { return get_rolespec_name(spec); });
   const Cell role = name != nullptr ? Cell(name) : Cell();
   const Cell database = alter->database != nullptr ? Cell(alter->database) : Cell();
   Write("alter role", alter->setstmt, JsonObject().Add("for", role ? role : Cell("all")).Add("database", database),
-        StoredSetting(alter->setstmt, role, database));
+        StoredSetting(alter->setstmt, role, database, by_himself));
 }
 
 }  // namespace outbox::admin
