@@ -13,6 +13,20 @@ std::string Are(const std::string& count, const char* what, const char* is, cons
   return count + " " + what + (count == "1" ? "" : "s") + " " + (count == "1" ? is : are);
 }
 
+std::string NamedTopics(const std::set<std::string>& topics) {
+  constexpr size_t kNamed = 3;
+  std::string names;
+  size_t named = 0;
+  for (const std::string& topic : topics) {
+    if (named++ == kNamed) {
+      names += ", ...";
+      break;
+    }
+    names += (names.empty() ? "\"" : ", \"") + topic + "\"";
+  }
+  return topics.size() == 1 ? "topic " + names : std::to_string(topics.size()) + " topics (" + names + ")";
+}
+
 namespace {
 
 // Who may ask what is wrong may not always do what mends it: a hint that names functions which the caller may not call

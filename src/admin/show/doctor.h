@@ -3,6 +3,7 @@
 // a destination that is down), problem (events are not published, or soon will not be, until somebody acts).
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ class Findings {
 
 // "1 day is", "2 days are".
 std::string Are(const std::string& count, const char* what, const char* is, const char* are);
+// 'topic "a"', '7 topics ("a", "b", "c", ...)'.
+std::string NamedTopics(const std::set<std::string>& topics);
 
 // Whether this outbox is a copy that was not adopted: nothing works in it, and that is as it should be.
 bool IsCopy();

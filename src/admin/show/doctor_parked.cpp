@@ -1,6 +1,8 @@
 // What outbox.doctor() says of events beside the log: what is overdue, dead letters, replays [P].
 #include <algorithm>
 #include <map>
+#include <set>
+#include <tuple>
 
 #include "admin/lookup/parked_counts.h"
 #include "admin/lookup/route_lanes.h"
@@ -14,7 +16,8 @@ namespace outbox::admin {
 
 namespace {
 
-// Parked events that are due and have not gone, by route and topic. True when there are any.
+// Parked events that are due and have not gone: one finding of a route and error, however many topics have it. True
+// when there are any.
 bool CheckOverdue(const std::vector<Overdue>& overdue, Findings* findings) {
   const std::vector<LaneRecord> lanes = LoadLanes(std::nullopt);
   const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
@@ -51,27 +54,43 @@ bool CheckOverdue(const std::vector<Overdue>& overdue, Findings* findings) {
       wait.code = *one.error_code;
       wait.topic = true;
     } else if (view != nullptr && view->owned && !view->trouble.empty() && wait.why.empty()) {
-      wait.why = std::string(view->trouble.code) + ": " + view->trouble.message;
+      wait.code = view->trouble.code;
+      wait.why = wait.code + ": " + view->trouble.message;
     }
   }
-  bool any = false;
+  struct Shared {
+    Overdue all;
+    std::string why;
+    std::set<std::string> topics;
+  };
+  std::map<std::tuple<std::string, std::string, bool>, Shared> shared;  // by route, code, and whether it is the topic's
   const int64 until = pg::BelievedWall() - kOverdueGrace;
   for (const auto& [name, wait] : waits) {
     if (wait.all.due > until) {
       continue;
     }
-    any = true;
-    findings->Warn("overdue",
-                   std::string(wait.all.capped ? "At least " : "") +
-                       Are(std::to_string(wait.all.count), "parked event", "is", "are") + " due, since " +
-                       UnixMicrosText(wait.all.due) + ", and not delivered: topic \"" + name.second + "\" of route \"" +
-                       name.first + "\"" + (wait.why.empty() ? "." : ": " + wait.why),
-                   wait.topic ? pg::TopicHint(wait.code) +
-                                    std::string(": they follow by themselves, unless somebody has paused them.")
-                              : "They follow by themselves once topic and destination take events, and nobody pauses "
-                                "them; outbox.lag shows what is in the way.");
+    Shared& one = shared[{name.first, wait.code, wait.topic}];
+    one.all.due = one.topics.empty() ? wait.all.due : std::min(one.all.due, wait.all.due);
+    one.all.count += wait.all.count;
+    one.all.capped = one.all.capped || wait.all.capped;
+    one.why = one.topics.empty() ? wait.why : one.why;
+    one.topics.insert(name.second);
   }
-  return any;
+  for (const auto& [of, one] : shared) {
+    const auto& [route, code, topics_own] = of;
+    const bool many = one.topics.size() > 1;
+    findings->Warn(
+        "overdue",
+        std::string(one.all.capped ? "At least " : "") +
+            Are(std::to_string(one.all.count), "parked event", "is", "are") + " due, since " +
+            UnixMicrosText(one.all.due) + ", and not delivered: " + NamedTopics(one.topics) + " of route \"" + route +
+            "\"" + (one.why.empty() ? "." : (many ? ", such as: " : ": ") + one.why),
+        (topics_own ? pg::TopicHint(code) + std::string(": they follow by themselves, unless somebody has paused them.")
+                    : "They follow by themselves once topic and destination take events, and nobody pauses "
+                      "them; outbox.lag shows what is in the way.") +
+            (many ? " outbox.parked_event names all of the topics." : ""));
+  }
+  return !shared.empty();
 }
 
 // At the beginning of a sentence.

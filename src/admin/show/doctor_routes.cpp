@@ -134,22 +134,6 @@ void NoteSide(const LaneRecord& lane, const std::string& name, const SideRecord&
   }
 }
 
-// 'topic "a" has', '7 topics ("a", "b", "c", ...) have'.
-std::string TopicsHave(const std::set<std::string>& topics) {
-  constexpr size_t kNamed = 3;
-  std::string names;
-  size_t named = 0;
-  for (const std::string& topic : topics) {
-    if (named++ == kNamed) {
-      names += ", ...";
-      break;
-    }
-    names += (names.empty() ? "\"" : ", \"") + topic + "\"";
-  }
-  return topics.size() == 1 ? "topic " + names + " has"
-                            : std::to_string(topics.size()) + " topics (" + names + ") have";
-}
-
 void TellTopics(const TopicTroubles& troubles, Findings* findings) {
   for (const auto& [of, trouble] : troubles) {
     const auto& [route, code] = of;
@@ -158,7 +142,7 @@ void TellTopics(const TopicTroubles& troubles, Findings* findings) {
     const std::string detail = (one    ? trouble.first
                                 : many ? "Route \"" + route + "\""
                                        : std::to_string(trouble.lanes) + " lanes of route \"" + route + "\"") +
-                               ": " + TopicsHave(trouble.topics) + " left " +
+                               ": " + NamedTopics(trouble.topics) + (many ? " have" : " has") + " left " +
                                (one    ? "it: "
                                 : many ? "their lanes: "
                                        : "them: ") +
