@@ -431,6 +431,30 @@ std::set<std::string> ServersAtRest() {
   return servers;
 }
 
+// What Redis servers have lost within the hour. A worker says so of its destination for as long as it lives and has a
+// lane there; what the lanes noted outlives it. `told`: servers of which a worker has said it.
+void TellLosses(const std::set<std::string>& told, Findings* findings) {
+  for (const Row& row :
+       RunSql(Access::kRead,
+              "SELECT DISTINCT ON (r.server) r.server::text, r.name, a.detail ->> 'lane', a.reason, "
+              "to_char(a.at AT TIME ZONE 'UTC', 'HH24:MI:SS'), count(*) OVER (PARTITION BY r.server) "
+              "FROM outbox.audit a JOIN outbox.route r ON r.name = a.route AND r.server::text = a.detail ->> 'server' "
+              "AND a.at >= r.created_at "
+              "WHERE a.action IN ('rewind', 'lost writes') AND a.at > now() - interval '1 hour' "
+              "ORDER BY r.server, a.action <> 'lost writes', a.at DESC")) {
+    if (told.contains(row[0].value())) {
+      continue;
+    }
+    const std::string others = row[5] == "1" ? "" : " outbox.audit has " + row[5].value() + " such rows of this hour.";
+    findings->Warn("destination",
+                   "Destination \"" + row[0].value() + "\" has lost what it had acknowledged, LOST_WRITES: lane " +
+                       row[2].value_or("?") + " of route \"" + row[1].value() + "\" found it at " + row[4].value() +
+                       " UTC: " + row[3].value_or("") + "." + others,
+                   "outbox.audit has what was lost of each lane, and what of it was not sent again (missing_since). "
+                   "This goes after an hour.");
+  }
+}
+
 }  // namespace
 
 void CheckDestinations(Findings* findings) {
@@ -462,7 +486,11 @@ void CheckDestinations(Findings* findings) {
     }
   }
   const std::set<std::string> paused = ServersAtRest();
+  std::set<std::string> lost;
   for (const auto& [name, view] : worst) {
+    if (std::strcmp(view.trouble.code, "LOST_WRITES") == 0) {
+      lost.insert(name);
+    }
     const Counted& of = counted[name];
     const std::string from = of.work == 0 ? ""
                                           : " from " + std::to_string(of.workers - of.work) + " of " +
@@ -486,6 +514,7 @@ void CheckDestinations(Findings* findings) {
                                Literal(name) + ATopicOf(name) + ") says what can be done.");
     }
   }
+  TellLosses(lost, findings);
 }
 
 }  // namespace outbox::admin
