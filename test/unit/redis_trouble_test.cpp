@@ -103,6 +103,21 @@ TEST_F(RedisSinkTest, ASilentServerTimesOut) {
   ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }));
 }
 
+// A connection that a device on the way has dropped: until `timeout` is over nothing else tells why nothing arrives.
+TEST_F(RedisSinkTest, ASilenceThatIsWaitedForIsToldOf) {
+  BEGIN_OR_SKIP({{"timeout", "300000"}});
+  driver_->Submit(1, 0, {To("s", "k", "0")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  server_.Signal(SIGSTOP);
+  driver_->Submit(1, 0, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->Until([&] { return sink_->health().warning.code == "SILENT"; }, 60));
+  EXPECT_TRUE(sink_->health().up) << "it may be busy";
+  EXPECT_NE(sink_->health().warning.message.find("after 300000 ms without an answer"), std::string::npos);
+  server_.Signal(SIGCONT);
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_TRUE(driver_->Until([&] { return sink_->health().warning.ok(); })) << "it answers again";
+}
+
 // A way to the server's socket that takes 10 kB at a time, 50 times a second, as long as it is there.
 class SlowLink {
  public:

@@ -19,7 +19,9 @@ constexpr int64_t kFirstRetry = 100 * kMilli;
 constexpr int64_t kLastRetry = 5 * kSecond;
 constexpr int64_t kIdlePing = 10 * kSecond;
 constexpr int64_t kSending = 2 * kSecond;  // a record that takes so long is said to be on its way
-constexpr int64_t kOfUse = kSecond;        // a connection that could be used for so long
+constexpr int64_t kSilent =
+    20 * kSecond;                    // no answer for so long is told of, where the option timeout waits for longer
+constexpr int64_t kOfUse = kSecond;  // a connection that could be used for so long
 constexpr int64_t kIdentifyAgain = 3 * kSecond;
 constexpr int64_t kTransactionsAgain = 10 * kSecond;  // where they are refused: whether they still are
 constexpr int64_t kRightsAgain = 10 * kSecond;        // where the check for lost writes is refused: the same
@@ -115,6 +117,27 @@ void RedisSink::Poll(std::vector<Result>* results) {
   const size_t before = results->size();
   writer_.outcomes()->TakeResults(results);
   ShowSending(/*outcomes=*/results->size() != before);
+  if (Silence().ok() == (health_.warning.code == "SILENT")) {
+    ShowWarning();
+  }
+}
+
+// The connection on which records are executed.
+const Pipeline& RedisSink::Executes() {
+  return writer_.second_runs() ? *second_.pipeline() : pipeline_;
+}
+
+// Until it has lasted for the option timeout nothing else tells that what is on its way has no answer.
+Error RedisSink::Silence() {
+  const Pipeline& executes = Executes();
+  const bool connected = state_ != State::kConnecting && state_ != State::kGreeting;
+  if (!connected || !executes.awaits() || MonotonicMicros() < executes.quiet_since() + kSilent) {
+    return {};
+  }
+  return {ErrorClass::kDestination, "SILENT",
+          "the Redis server has not answered for " + std::to_string(kSilent / kSecond) +
+              " s; the connection is given up after " + std::to_string(timeout_ / kMilli) +
+              " ms without an answer, as option timeout has it"};
 }
 
 // A record of a megabyte takes minutes where the way to the server is slow. Its owner is not to take it for forgotten:
@@ -122,7 +145,7 @@ void RedisSink::Poll(std::vector<Result>* results) {
 void RedisSink::ShowSending(bool outcomes) {
   const int64_t now = MonotonicMicros();
   outcome_at_ = outcomes ? now : outcome_at_;
-  const Pipeline& executes = writer_.second_runs() ? *second_.pipeline() : pipeline_;
+  const Pipeline& executes = Executes();
   const bool sending =
       state_ == State::kReady && executes.awaits() && now - std::max(outcome_at_, executes.awaits_since()) >= kSending;
   if (sending != health_.sending) {
@@ -371,11 +394,13 @@ void RedisSink::NoteSingles() {
 }
 
 void RedisSink::ShowWarning() {
-  const Error& warning = writer_.writes_streams() && !no_loss_check_.ok() ? no_loss_check_
-                         : !stream_ends_.unasked().ok()                   ? stream_ends_.unasked()
-                         : !no_transactions_.ok()                         ? no_transactions_
-                         : !eviction_.ok()                                ? eviction_
-                                                                          : ids_ahead_;
+  const Error silence = Silence();
+  const Error& warning = !silence.ok()                                      ? silence
+                         : writer_.writes_streams() && !no_loss_check_.ok() ? no_loss_check_
+                         : !stream_ends_.unasked().ok()                     ? stream_ends_.unasked()
+                         : !no_transactions_.ok()                           ? no_transactions_
+                         : !eviction_.ok()                                  ? eviction_
+                                                                            : ids_ahead_;
   if (warning.message != health_.warning.message) {
     health_.warning = warning;
     ++health_.changes;
@@ -445,7 +470,7 @@ void RedisSink::Admit(const std::string& server_run, bool drop) {
 
 void RedisSink::CheckDeadlines() {
   const int64_t now = MonotonicMicros();
-  const Pipeline& executes = writer_.second_runs() ? *second_.pipeline() : pipeline_;
+  const Pipeline& executes = Executes();
   if (state_ == State::kConnecting || state_ == State::kGreeting) {
     if (now >= connect_by_) {
       Lost(ConnectTimeout(pipeline_.resolving(), connect_timeout_ / kMilli));
