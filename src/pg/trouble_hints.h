@@ -12,6 +12,14 @@ inline constexpr const char* kSinkProgramHint =
     "The sink's program ends by itself: see what it has written to the server log, and whether its libraries are "
     "installed (ldd on the program).";
 
+// Of a node of a Redis cluster.
+inline bool IsOfCluster(std::string_view code) {
+  return code == "MOVED" || code == "ASK";
+}
+inline constexpr const char* kClusterHint =
+    "A node of a Redis cluster takes the topics whose slots it has, and no others: ALTER SERVER ... OPTIONS (SET host "
+    "'...') to a single Redis server, or to a proxy that knows the cluster.";
+
 // What was committed is not where it has to be before it is published.
 inline constexpr const char* kNoStandby = "NO_STANDBY";
 inline constexpr const char* kNoStandbyHint =

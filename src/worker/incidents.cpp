@@ -47,6 +47,9 @@ std::string HintFor(const Error& error) {
       if (error.code.starts_with(pg::kSinkCodes)) {
         return pg::kSinkProgramHint;
       }
+      if (pg::IsOfCluster(error.code)) {
+        return pg::kClusterHint;
+      }
       return "Correct an option of the server or of its user mapping, or the rights that it has there; see "
              "outbox.doctor().";
     case ErrorClass::kTopic:

@@ -190,6 +190,7 @@ namespace {
 const char* ForAPerson(std::string_view code) {
   return code.starts_with(pg::kSinkCodes) ? pg::kSinkProgramHint
          : code == pg::kNoStandby         ? pg::kNoStandbyHint
+         : pg::IsOfCluster(code)          ? pg::kClusterHint
                                           : "An option, a credential or a right has to be changed.";
 }
 

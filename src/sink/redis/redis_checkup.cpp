@@ -33,6 +33,16 @@ constexpr const char* kHangsUp =
 constexpr const char* kTlsHangsUp =
     "A server that hangs up at once: one without TLS, or one that is no Redis. Is that its tls-port (option tls)?";
 constexpr const char* kPrimary = "host and port have to name the primary itself.";
+constexpr const char* kCluster =
+    "A node of a Redis cluster takes the topics whose slots it has: host and port have to name a single Redis server, "
+    "or "
+    "a proxy that knows the cluster.";
+// Of a node that has answered: a topic may be in its slots.
+constexpr const char* kOfCluster =
+    "Warning: this is a Redis cluster. A node takes the topics whose slots it has, and what goes to others waits "
+    "(MOVED) "
+    "until host and port name a single Redis server, or a proxy that knows the cluster; test_server() with a topic "
+    "tries that one. ";
 constexpr Advice kAdvice[] = {
     {"RESOLVE", "Is the name right, and known to the resolver of the database server's machine? Set option host."},
     {"CONNECT", "Does Redis run there and listen on that address (bind, protected-mode), and is the port right?"},
@@ -51,8 +61,9 @@ constexpr Advice kAdvice[] = {
     {"DB_INDEX", "Set option db to a database that the server has."},
     {"READONLY", kPrimary},
     {"SENTINEL", kPrimary},
-    {"MOVED", "A Redis cluster is spoken to through a proxy, or not at all."},
-    {"CLUSTERDOWN", "A Redis cluster is spoken to through a proxy, or not at all."},
+    {"MOVED", kCluster},
+    {"CLUSTERDOWN", kCluster},
+    {"ASK", kCluster},
     {"LOADING", "It loads its data: wait until it has."},
     {"OOM", "Raise maxmemory, or have consumers trim what they have read; option maxlen trims streams."},
     {"MISCONF", "Redis cannot save its data (disk full?): its log says why."},
@@ -226,6 +237,7 @@ class RedisCheckup {
           ServerInfo info;
           Note("server", ReadServerInfo(reply, &info));
           version_ = InfoField(reply, "\nredis_version:");
+          cluster_ = IsOfCluster(reply) ? kOfCluster : "";
         },
         false);
     Send(
@@ -251,7 +263,7 @@ class RedisCheckup {
       Ok("server",
          (version_.empty() ? "a Redis server that does not tell its version" : "Redis " + version_ + ", a primary") +
              "; " + RedisSink::Library(),
-         warnings_);
+         cluster_ + warnings_);
     });
   }
 
@@ -360,6 +372,7 @@ class RedisCheckup {
   Pipeline pipeline_;
   const int64_t by_;
   std::string version_;
+  std::string cluster_;  // warning
   std::string warnings_;
   std::vector<CheckupRow> rows_;
   bool over_ = false;  // something is wrong

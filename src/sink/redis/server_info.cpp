@@ -36,6 +36,10 @@ Error ReadServerInfo(const redisReply& reply, ServerInfo* info) {
   return {};
 }
 
+bool IsOfCluster(const redisReply& reply) {
+  return InfoField(reply, "\nredis_mode:") == "cluster";
+}
+
 Error ReadReplicationInfo(const redisReply& reply, ServerInfo* info) {
   info->replication_id = InfoField(reply, "\nmaster_replid:");
   if (InfoField(reply, "\nrole:") != "slave") {

@@ -29,6 +29,8 @@ inline std::string InfoField(const redisReply& reply, std::string_view name) {
 
 // INFO server. An error if this is no server that keeps data.
 Error ReadServerInfo(const redisReply& reply, ServerInfo* info);
+// INFO server. A node of a cluster takes what is in its own slots only.
+bool IsOfCluster(const redisReply& reply);
 // The clock that ids of streams are made of, in milliseconds; 0: it does not tell. Of INFO server.
 int64_t ReadServerTime(const redisReply& reply);
 // INFO replication. An error if it is a replica: those take no writes and may be empty for a while, with all that a
