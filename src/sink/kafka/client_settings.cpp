@@ -26,7 +26,8 @@ constexpr size_t kMaxClientId = 100;
 //   replica that has died may hold up an answer for 30 s (replica.lag.time.max.ms): the request is sent again then, as
 //   often as needed, and the broker knows by the sequence number that it has the batch.
 // - A broker that throttles reads nothing meanwhile: throttle.h sends so little then that it answers within seconds.
-// - The largest batch has to pass within it: 75 kB/s do for the usual megabyte, and for more there is more time.
+// - The largest batch has to pass within it: 75 kB/s do for the usual megabyte, and for more there is more time. Where
+//   several partitions have one leader, as many batches share the way, up to five; on a slow one batch.size is lowered.
 constexpr uint64_t kRequestMs = 14000;
 constexpr uint64_t kAnswerMs = 2000;  // of that, for the way there and back
 constexpr uint64_t kSlowBytesPerMs = 100;
