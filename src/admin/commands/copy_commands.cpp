@@ -28,9 +28,12 @@ bool MayComeInto(const char* name) {
 // Positions, ticks, owners: lanes that work here would take those of a dump for their own.
 void CheckRestore(Oid relation) {
   if (Guard([relation] { return InSchemaInUse(relation) && !MayComeInto(get_rel_name(relation)); }) && InUse()) {
-    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot restore into an outbox that is in use",
-                    "What a dump says of positions is made of another server's transaction ids.",
-                    "Restore into a new database, and keep applications away until it is restored."};
+    throw UserError{
+        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot restore into an outbox that is in use",
+        "outbox_internal.identity names this very database: it is used already, or the dump was made of it. "
+        "What a dump says of positions and of what waits is not of now.",
+        "Restore into a new database, and keep applications away until it is restored; ALTER DATABASE ... "
+        "RENAME TO gives it the name of the old one."};
   }
 }
 

@@ -83,15 +83,19 @@ void CheckRoutes(Findings* findings) {
       good++;
     }
   }
-  for (const Row& row :
-       RunSql(Access::kRead,
-              "SELECT r.name FROM outbox.route r WHERE NOT EXISTS (SELECT FROM outbox_internal.lane l WHERE "
-              "l.route_id = r.id) ORDER BY r.name")) {
+  for (const Row& row : RunSql(
+           Access::kRead,
+           "SELECT r.name, EXISTS (SELECT FROM outbox.audit WHERE action = 'allow_loss' AND detail ->> 'command' LIKE "
+           "'%outbox_internal.lane') FROM outbox.route r WHERE NOT EXISTS (SELECT FROM outbox_internal.lane l WHERE "
+           "l.route_id = r.id) ORDER BY r.name")) {
     seen.insert(row[0].value());
     findings->Problem(
         "route", "Route \"" + row[0].value() + "\" has no lanes: nothing of it is delivered.",
-        "Somebody has deleted them. drop_route() and create_route(..., start => 'earliest') make it again, "
-        "with what the log still has.");
+        std::string(row[1] == "t" ? "Somebody has deleted them."
+                                  : "A dump was restored into the database that it was made of, where its lanes are "
+                                    "refused: restore it into a new one. Or somebody has deleted them past all "
+                                    "triggers.") +
+            " drop_route() and create_route(..., start => 'earliest') make it again, with what the log still has.");
   }
   if (seen.empty()) {
     findings->Warn("route", "There is no route: events are kept for outbox.retention and go nowhere.",

@@ -1,0 +1,45 @@
+# A dump that is restored into the database that it was made of, after DROP EXTENSION: what it says of positions is refused, with the
+# true reason and what to do, and doctor() does not take what was refused for deleted.
+# matrix: C9
+use strict;
+use warnings;
+
+use IPC::Run ();
+use Outbox::Test;
+use Test::More;
+
+my $node = new_node(extension => 0);
+$node->safe_psql('postgres', 'CREATE DATABASE shop');
+sub sql { return $node->safe_psql('shop', $_[0]) }
+sub restore { my $out = ''; IPC::Run::run([ 'pg_restore', '-d', $node->connstr($_[0]), $node->basedir . '/dump' ], '>&', \$out); return $out }
+
+sql(q{CREATE EXTENSION outbox; CREATE SERVER log FOREIGN DATA WRAPPER outbox_log; SELECT outbox.create_route('r', server => 'log')});
+sql(q{SELECT outbox.emit_text('a', '1', 'x', 'one')});
+ok($node->poll_query_until('shop', q{SELECT outbox.wait_until_idle('10 s')}), 'delivered');
+sql(q{SELECT outbox.pause('r', reason => 'maintenance'); SELECT outbox.emit_text('a', '1', 'x', 'two')});
+system('pg_dump', '-Fc', '-f', $node->basedir . '/dump', '-d', $node->connstr('shop')) == 0 or die 'pg_dump';
+sql('SET outbox.allow_loss = on; DROP EXTENSION outbox CASCADE; DROP SCHEMA IF EXISTS outbox');
+my $out = restore('shop');
+my %said;
+$said{$_}++ foreach $out =~ /^(?:pg_restore: error: .*ERROR: |(?:DETAIL|HINT): ) +(.*)/mg;
+is_deeply([ sort keys %said ], [
+	'Restore into a new database, and keep applications away until it is restored; ALTER DATABASE ... RENAME TO gives it the name of the old one.',
+	'cannot restore into an outbox that is in use',
+	'outbox_internal.identity names this very database: it is used already, or the dump was made of it. What a dump says of positions and of what waits is not of now.' ],
+	'refused, and why') or diag $out;
+my $hint = q(SELECT hint FROM outbox.doctor() WHERE detail = 'Route "r" has no lanes: nothing of it is delivered.');
+like(sql($hint), qr/^A dump was restored into the database that it was made of/, 'doctor() knows');
+
+# As it says.
+$node->safe_psql('postgres', 'CREATE DATABASE fresh');
+is(restore('fresh'), '', 'into a new database it is restored');
+$node->safe_psql('postgres', 'DROP DATABASE shop WITH (FORCE)');
+$node->safe_psql('postgres', 'ALTER DATABASE fresh RENAME TO shop');
+sql(q{SELECT outbox.adopt(); SELECT outbox.resume('r')});
+ok($node->poll_query_until('shop', q{SELECT outbox.wait_until_idle('10 s')}), 'adopted, it delivers');
+is(sql($hint), '', 'and its lanes are there');
+sql('SET outbox.allow_loss = on; DELETE FROM outbox_internal.lane');
+like(sql($hint), qr/^Somebody has deleted them\./, 'who deletes them is told from that');
+no_server_crashed($node);
+$node->stop;
+done_testing();
