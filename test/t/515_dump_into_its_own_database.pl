@@ -1,6 +1,6 @@
 # A dump that is restored into the database that it was made of, after DROP EXTENSION: what it says of positions is refused, with the
 # true reason and what to do, and doctor() does not take what was refused for deleted.
-# matrix: C9
+# matrix: C5 C16
 use strict;
 use warnings;
 
