@@ -9,24 +9,12 @@ use Test::More;
 my $node = new_node(conf => "outbox.lone_emit = allow\noutbox.workers = 1\nautovacuum = off\n");
 sub sql { return $node->safe_psql('postgres', @_) }
 # Entries of the index of dead letters, by key, that searches have come by.
-sub entries_read
-{
-	return value_at_rest($node, q(SELECT idx_tup_read FROM pg_stat_all_indexes WHERE indexrelid = 'outbox_internal.parked_dead_idx'::regclass));
-}
-# So many dead letters, of so many keys.
-sub dead
-{
-	my ($events, $keys) = @_;
-	sql(qq(SELECT count(outbox.emit('k', (i % $keys)::text, 'e', '{}'::jsonb, deliver_at => now() + interval '1 hour')) FROM generate_series(1, $events) i));
-	ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', $events, 120), "$events events are parked");
-	return sql(q(SET client_min_messages = error; SET outbox.allow_loss = on; UPDATE outbox_internal.parked SET state = 'dead',
-		due_at = NULL, attempts = 1, failed_at = now(), error_class = 'message', error_code = 'TOO_LARGE', error_message = 'too large'));
-}
+sub entries_read { return index_entries_read($node, 'parked_dead_idx') }
 sql(q(CREATE SERVER n FOREIGN DATA WRAPPER outbox_null; SELECT outbox.create_route('all', 'n', on_failure => 'block')));
 my $events = 16_000;
 foreach my $call (q(redrive('all', batch => 500, dry_run => false)), q(discard_dead_letters('all', batch => 500, dry_run => false, reason => 'test')))
 {
-	dead($events, 20);
+	make_dead_letters($node, $events, 20);
 	sql('VACUUM outbox_internal.parked');
 	my $holder = $node->background_psql('postgres', on_error_stop => 1, timeout => 600);
 	$holder->query_safe('BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM outbox_internal.parked');

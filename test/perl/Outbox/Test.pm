@@ -20,7 +20,7 @@ use Outbox::Redis;
 
 our @EXPORT = qw(new_node kafka_route redis_route wait_for_value wait_idle relay_pids sink_pids child_pids
   rss_kb sql_literal stage_with no_server_crashed emit_counted emit_huge by_key wait_until crash_restarts server_is_back upkeep
-  value_at_rest backend_seconds);
+  value_at_rest backend_seconds index_entries_read make_dead_letters);
 
 # A run that is interrupted ends what it has started: see the END blocks.
 foreach my $signal (qw(TERM INT HUP)) { $SIG{$signal} = sub { exit 130 } }
@@ -101,6 +101,23 @@ sub value_at_rest
 		return $same >= $tenths;
 	}, 60) or die 'the figure does not stand still';
 	return $known;
+}
+
+# Entries of an index of parked events that searches have come by.
+sub index_entries_read
+{
+	my ($node, $index) = @_;
+	return value_at_rest($node, "SELECT idx_tup_read FROM pg_stat_all_indexes WHERE indexrelid = 'outbox_internal.$index'::regclass", 5);
+}
+
+# So many dead letters, of so many keys, where nothing else is parked.
+sub make_dead_letters
+{
+	my ($node, $events, $keys) = @_;
+	$node->safe_psql('postgres', qq(SELECT count(outbox.emit('k', (i % $keys)::text, 'e', '{}'::jsonb, deliver_at => now() + interval '1 hour')) FROM generate_series(1, $events) i));
+	ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', $events, 120), "$events events are parked");
+	return $node->safe_psql('postgres', q(SET client_min_messages = error; SET outbox.allow_loss = on; UPDATE outbox_internal.parked SET state = 'dead',
+		due_at = NULL, attempts = 1, failed_at = now(), error_class = 'message', error_code = 'TOO_LARGE', error_message = 'too large'));
 }
 
 # Polls until the query's single value is the wanted one; returns whether it came to that.
