@@ -115,11 +115,6 @@ bool IsMultiple(Numeric number, Numeric of) {
   return none;
 }
 
-const char* CutShort(const char* text, int most) {
-  const int size = static_cast<int>(strlen(text));
-  return size <= most ? text : psprintf("%s...", pnstrdup(text, pg_mbcliplen(text, size, most)));
-}
-
 const char* Shown(const JsonbValue& value) {
   StringInfoData out;
   initStringInfo(&out);

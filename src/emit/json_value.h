@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "pg/encoding.h"
 #include "pg/prelude.h"
 
 extern "C" {
@@ -76,7 +77,9 @@ bool IsWhole(Numeric number);
 bool IsMultiple(Numeric number, Numeric of);
 // `text`, at most about so many bytes of it.
 inline constexpr int kMostShown = 60;
-const char* CutShort(const char* text, int most = kMostShown);
+inline const char* CutShort(const char* text, int most = kMostShown) {
+  return pg::CutShort(text, most);
+}
 // As JSON, cut short. Costs as much as what is shown, however large the value is.
 const char* Shown(const JsonbValue& value);
 

@@ -137,10 +137,11 @@ struct OwnScan {
 
 namespace {
 
-OwnScan* Begin(CommandId before, const pg_uuid_t* ids, int count) {
+OwnScan* Begin(Oid reader, CommandId before, const pg_uuid_t* ids, int count) {
   OwnScan* scan = static_cast<OwnScan*>(palloc0(sizeof(OwnScan)));
   scan->context = CurrentMemoryContext;
   scan->xid = GetTopFullTransactionIdIfAny();
+  scan->reader = reader;
   scan->before = before;
   scan->ids = ids;
   scan->count = count;
@@ -227,7 +228,7 @@ void FindOwnRows() {
   control.entrysize = sizeof(OfId);
   control.hcxt = context;
   made->by_id = hash_create("outbox events of the transaction", 256, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
-  OwnScan* scan = Begin(InvalidCommandId, nullptr, 0);
+  OwnScan* scan = Begin(InvalidOid, InvalidCommandId, nullptr, 0);
   TupleDesc desc = nullptr;
   bool fits = true;
   for (HeapTuple row = nullptr; fits && (row = NextOfAll(scan, &desc)) != nullptr;) {
@@ -424,15 +425,12 @@ int64 CreatedAt(HeapTuple row, TupleDesc desc) {
 }  // namespace
 
 OwnScan* BeginOwnScan(Oid reader, CommandId before) {
-  OwnScan* scan = Begin(before, nullptr, 0);
-  scan->reader = reader;
-  return scan;
+  return Begin(reader, before, nullptr, 0);
 }
 
 OwnScan* BeginOwnScan(Oid reader, CommandId before, const pg_uuid_t* ids, int count) {
   ForgetAnotherTransactions();
-  OwnScan* scan = Begin(before, ids, count);
-  scan->reader = reader;
+  OwnScan* scan = Begin(reader, before, ids, count);
   scan->by_id = count == 0 || scan->day > scan->last_day || FindById(scan);
   return scan;
 }

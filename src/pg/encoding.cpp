@@ -40,6 +40,11 @@ std::string_view FromUtf8(std::string_view text) {
   return Answer(text, pg_any_to_server(text.data(), static_cast<int>(text.size()), PG_UTF8));
 }
 
+const char* CutShort(const char* text, int most) {
+  const int size = static_cast<int>(strlen(text));
+  return size <= most ? text : psprintf("%s...", pnstrdup(text, pg_mbcliplen(text, size, most)));
+}
+
 void KeepAscii(char* bytes, size_t size) {
   for (size_t i = 0; i < size; i++) {
     if (IS_HIGHBIT_SET(bytes[i]) || bytes[i] == '\0') {

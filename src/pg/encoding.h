@@ -14,6 +14,9 @@ bool SpeaksUtf8();  // nothing ever has to be converted
 std::string_view Utf8(std::string_view text);
 std::string_view FromUtf8(std::string_view text);
 
+// `text`, at most so many bytes of it and "..." behind them: whole characters.
+const char* CutShort(const char* text, int most);
+
 // What is not ASCII, and zero bytes, become "?": fit for every encoding. Never raises.
 void KeepAscii(char* bytes, size_t size);
 

@@ -5,10 +5,10 @@
 #include "admin/common/json.h"
 #include "admin/common/operation.h"
 #include "admin/common/query.h"
+#include "pg/encoding.h"
 
 extern "C" {
 #include "access/xlog.h"
-#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "utils/acl.h"
@@ -27,10 +27,8 @@ Cell Shown(const Cell& value) {
   if (!value || value->size() <= kMostShown) {
     return value;
   }
-  const char* text = value->data();
-  const int size = static_cast<int>(value->size());
-  const int cut = pg::Guard([text, size] { return pg_mbcliplen(text, size, kMostShown); });
-  return Cell(value->substr(0, static_cast<size_t>(cut)) + "...");
+  const char* text = value->c_str();
+  return Cell(pg::Guard([text] { return pg::CutShort(text, kMostShown); }));
 }
 
 // All settings are ours as well as others'. (Names are in lower case, or quoted.)
