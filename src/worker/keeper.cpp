@@ -146,7 +146,9 @@ void ContinueAdoption(MemoryContext context) {
   do {
     pg::InTransaction(context, [&] {
       step = admin::Adopt(asked > 0 ? asked : kAdoptRows);
-      OUTBOX_FAULT_POINT("adopt.uncommitted");
+      if (step.under_way) {
+        OUTBOX_FAULT_POINT("adopt.uncommitted");
+      }
     });
   } while (step.under_way && !StopRequested() && MonotonicMicros() < until);
   keeper->adopting = step.under_way;

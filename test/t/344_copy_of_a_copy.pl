@@ -96,6 +96,7 @@ foreach my $database (qw(files again))
 # --- the files are copied while the adoption of a dump is under way ---
 restore($other, 'half', $original);
 Outbox::Faults::put('adopt.at_once', 1000);
+Outbox::Faults::put('adopt.rows', 100);
 Outbox::Faults::arm('adopt.uncommitted', 'wait');
 $other->safe_psql('half', 'SELECT outbox.adopt()');
 ok(wait_until(sub { Outbox::Faults::waiting('adopt.uncommitted') }), 'the keeper is at it');
