@@ -318,9 +318,10 @@ TEST_F(RedisTransactionTest, TenIdleSecondsWithATransactionOpen) {
 // A server that greets like Redis, and answers transactions as it is told.
 class FakeRedis {
  public:
-  // `exec`: what it says to EXEC; "": it hangs up. `queued`: to each command before.
-  FakeRedis(const std::string& path, std::string queued, std::string exec)
-      : queued_(std::move(queued)), exec_(std::move(exec)) {
+  // `exec`: what it says to EXEC; "": it hangs up. `queued`: to each command before. `no_multi`: to MULTI, EXEC and
+  // DISCARD, whatever was said.
+  FakeRedis(const std::string& path, std::string queued, std::string exec, std::string no_multi = "")
+      : queued_(std::move(queued)), exec_(std::move(exec)), no_multi_(std::move(no_multi)) {
     unlink(path.c_str());
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -363,6 +364,9 @@ class FakeRedis {
     }
   }
   std::string Answer(const std::string& word, size_t* commands) const {
+    if (!no_multi_.empty() && (word == "MULTI" || word == "EXEC" || word == "DISCARD")) {
+      return no_multi_;
+    }
     if (word == "XADD") {
       ++*commands;
       return queued_;
@@ -375,6 +379,7 @@ class FakeRedis {
 
   const std::string queued_;
   const std::string exec_;
+  const std::string no_multi_;
   int listener_ = -1;
   std::atomic<int> peer_ = -1;
   std::thread thread_;
@@ -433,6 +438,33 @@ TEST_F(RedisTransactionTest, OddAnswers) {
     }
     EXPECT_EQ(outcomes, odd.outcomes) << odd.what << ": " << sink_->health().error.message;
     EXPECT_EQ(code, odd.code) << odd.what;
+    sink_->Close();
+  }
+}
+
+// Proxies refuse transactions in words of their own: what may be written one by one is.
+TEST_F(RedisTransactionTest, RefusedInWordsThatNobodyKnows) {
+  server_.Stop();
+  for (const char* words : {"-ERR forbid transaction in current server pool\r\n", "-unsupported command 'multi'\r\n",
+                            "-ERR unknown command 'MULTI'\r\n"}) {
+    const FakeRedis fake(server_.socket(), "$3\r\n1-1\r\n", "", words);
+    Connect({{"timeout", "3000"}});
+    const uint64_t first = driver_->Submit(1, 0, Records("s", 3));
+    ASSERT_TRUE(driver_->UntilResolved()) << words;
+    for (uint64_t seq = first; seq < first + 3; ++seq) {
+      EXPECT_EQ(driver_->outcome(seq), Outcome::kDelivered) << words;
+    }
+    EXPECT_TRUE(sink_->health().up) << words;
+    EXPECT_EQ(sink_->health().warning.code, "NO_TRANSACTIONS") << words;
+    sink_->Close();
+  }
+  // What says how the server fares says nothing about transactions.
+  for (const char* words :
+       {"-LOADING the dataset\r\n", "-MASTERDOWN no link\r\n", "-ERR max number of clients reached\r\n"}) {
+    const FakeRedis fake(server_.socket(), "$3\r\n1-1\r\n", "", words);
+    Connect({{"timeout", "3000"}});
+    EXPECT_TRUE(driver_->Until([&] { return !sink_->health().error.ok(); })) << words;
+    EXPECT_FALSE(sink_->health().up) << words;
     sink_->Close();
   }
 }

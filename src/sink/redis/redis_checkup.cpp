@@ -316,8 +316,8 @@ class RedisCheckup {
         return;
       }
       const Error error = ErrorOf(reply);
-      if (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND") {
-        AskWithoutTransaction();
+      if (RefusesCommand(reply)) {
+        AskWithoutTransaction(error);
       } else if (!error.ok()) {
         Note("rights", error);
       } else {
@@ -334,7 +334,7 @@ class RedisCheckup {
       }
       if (IsError(ended)) {
         pipeline_.Send(resp::Command({"DISCARD"}), [](const redisReply&) {});
-        AskWithoutTransaction();
+        AskWithoutTransaction(ErrorOf(ended));
         return;
       }
       pipeline_.Send(resp::Command({"MULTI"}), [](const redisReply&) {});
@@ -346,21 +346,24 @@ class RedisCheckup {
 
   // Redis judges rights before it looks at the arguments: an entry whose id is none is never written, and what it is
   // refused for tells whether one may be.
-  void AskWithoutTransaction() {
-    constexpr const char* kFaster = "ACL SETUSER ... +multi +exec +discard makes it several times faster.";
+  void AskWithoutTransaction(const Error& why) {
+    const bool not_allowed = why.code == "NOPERM";
+    const char* faster = not_allowed
+                             ? "ACL SETUSER ... +multi +exec +discard makes it several times faster."
+                             : "A proxy that knows transactions, or the server itself, is several times faster.";
+    const std::string refused = "MULTI or EXEC is refused" + (not_allowed ? "" : " (" + why.message + ")") +
+                                ": of each key one event is sent at a time";
     if (request_.form != RecordForm::kStream) {
-      Ok("rights", "cannot be tried without writing: MULTI or EXEC is refused, of each key one event is sent at a time",
-         kFaster);
+      Ok("rights", "cannot be tried without writing, and " + refused, faster);
       return;
     }
-    pipeline_.Send(resp::Command({"XADD", request_.topic, "none", "key", "x"}), [this](const redisReply& reply) {
+    pipeline_.Send(resp::Command({"XADD", request_.topic, "none", "key", "x"}), [=, this](const redisReply& reply) {
       const Error error = ErrorOf(reply);
       if (over_) {
         return;
       }
       if (error.ok() || Text(reply).find("stream ID") != std::string_view::npos) {
-        Ok("rights", "it may be written to, but MULTI or EXEC is refused: of each key one event is sent at a time",
-           kFaster);
+        Ok("rights", "it may be written to, but " + refused, faster);
       } else {
         Note("rights", error);
       }

@@ -386,9 +386,17 @@ void RedisSink::NoteSingles() {
   no_transactions_ = {};
   if (singles) {
     transactions_again_at_ = now + kTransactionsAgain;
-    no_transactions_ = {ErrorClass::kDestination, "NO_TRANSACTIONS",
-                        "the Redis user may not call MULTI, EXEC or DISCARD: of each key one event is sent at a time, "
-                        "which is several times slower; ACL SETUSER ... +multi +exec +discard"};
+    const Error& why = writer_.why_singles();
+    no_transactions_ =
+        why.code == "NOPERM"
+            ? Error{ErrorClass::kDestination, "NO_TRANSACTIONS",
+                    "the Redis user may not call MULTI, EXEC or DISCARD: of each key one event is sent at a time, "
+                    "which is "
+                    "several times slower; ACL SETUSER ... +multi +exec +discard"}
+            : Error{ErrorClass::kDestination, "NO_TRANSACTIONS",
+                    "MULTI or EXEC is refused, as some proxies do: of each key one event is sent at a time, which is "
+                    "several times slower; " +
+                        why.message};
   }
   ShowWarning();
 }

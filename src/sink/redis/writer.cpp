@@ -27,7 +27,8 @@ constexpr int64_t kQuiet = 5 * 1000;
 constexpr size_t kSinglesOut = 1000;
 constexpr size_t kSinglesBytes = size_t{2} << 20;
 
-// Not just this one: all transactions.
+// Not just this one: all transactions. MULTI and a lone EXEC may be refused in any words (RefusesCommand): proxies have
+// some of their own.
 bool ForbidsTransactions(const Error& error) {
   return error.error_class == ErrorClass::kConfig && (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND");
 }
@@ -64,8 +65,8 @@ void Writer::Probe(const std::function<void(Error)>& lost) {
         return;
       }
       Error error = WhyDiscarded(reply);
-      if (ForbidsTransactions(error)) {
-        UseSingles(/*in_transaction=*/ends);
+      if (ForbidsTransactions(error) || RefusesCommand(reply)) {
+        UseSingles(/*in_transaction=*/ends, error);
       } else {
         lost(std::move(error));
       }
@@ -75,9 +76,10 @@ void Writer::Probe(const std::function<void(Error)>& lost) {
 
 // Redis 6.0 stays in the transaction when EXEC is forbidden, and so does any that knows no EXEC. Where DISCARD is
 // refused, too, there may be no way out of it on this connection.
-void Writer::UseSingles(bool in_transaction) {
+void Writer::UseSingles(bool in_transaction, const Error& why) {
   LeaveSecond();
   mode_ = Mode::kSingles;
+  why_singles_ = why;
   first_.multi = Multi::kClosed;
   if (in_transaction) {
     discarding_ = true;
@@ -129,8 +131,8 @@ void Writer::HandleMulti(Channel* channel, const redisReply& reply) {
     LeaveSecond();
   } else if (running_ != nullptr) {
     first_.multi = Multi::kClosed;  // asked again, until what the second one executes has its answer
-  } else if (ForbidsTransactions(error)) {
-    UseSingles(/*in_transaction=*/false);
+  } else if (RefusesCommand(reply)) {
+    UseSingles(/*in_transaction=*/false, error);
   } else {
     reconnect_ = std::move(error);
   }
@@ -369,7 +371,7 @@ void Writer::HandleDiscarded(Parts parts, Error error) {
     mode_ = Mode::kTransactionPerTarget;
     put_back = true;
   } else if (!refused && ForbidsTransactions(error)) {
-    UseSingles(/*in_transaction=*/true);
+    UseSingles(/*in_transaction=*/true, error);
     put_back = true;
   }
   for (Part& part : parts) {

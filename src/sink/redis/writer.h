@@ -72,6 +72,8 @@ class Writer {
   const Outcomes& outcomes() const { return waiting_.outcomes(); }
   // The server refuses transactions, as far as this connection knows.
   bool sends_singles() const { return mode_ == Mode::kSingles; }
+  // Then: what it said.
+  const Error& why_singles() const { return why_singles_; }
   // A connection to this run of the server can be used. See Suspects.
   void Meet(const std::string& server_run) { suspects_->Met(server_run); }
   // The connection is in a transaction, for all that is known, that cannot be ended: another one is needed, which
@@ -123,7 +125,7 @@ class Writer {
   void TakeBackNext();
   void TakeBack(Channel* channel);
   void HandleDiscarded(Parts parts, Error error);
-  void UseSingles(bool in_transaction);
+  void UseSingles(bool in_transaction, const Error& why);
 
   void DispatchSingles();
   void SendSingles(Target* target);
@@ -145,6 +147,7 @@ class Writer {
   bool stuck_ = false;          // it was refused
   bool without_multi_ = false;  // the next connection is to begin none
   Mode mode_ = Mode::kTransactions;
+  Error why_singles_;
   size_t bytes_out_ = 0;  // kSingles: of what has no answer
   std::string history_;
   int64_t answered_at_ = 0;  // when records were, or the question for it, monotonic microseconds
