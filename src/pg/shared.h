@@ -113,8 +113,9 @@ struct TroubleSlot {
 // What waits for a lane, or a side lane, that stands where it is while the log grows: as far as the keeper has looked
 // through the log for it. Written by the keeper, read with what sessions ask for (admin/lookup/standing_lanes.h).
 struct StandingSlot {
-  Oid database;       // InvalidOid: free
-  uint64 generation;  // config_generation: another one makes it worthless, and so does another position
+  Oid database;     // InvalidOid: free
+  uint64 erasures;  // of the database: others make it worthless, and so does another position
+  uint64 wants;     // LaneRecord.wants: the same
   LaneId lane;
   uint64 stood_xmin;  // the lane's position
   uint64 stood_xmax;

@@ -12,6 +12,7 @@
 extern "C" {
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "common/hashfn.h"
 #include "utils/snapmgr.h"
 }
 
@@ -121,6 +122,22 @@ std::vector<RawLane> LoadRawLanes(const Cell& route) {
   return rows;
 }
 
+void Fold(const std::string& text, uint64* number) {
+  *number =
+      hash_bytes_extended(reinterpret_cast<const unsigned char*>(text.data()), static_cast<int>(text.size()), *number);
+}
+
+uint64 NumberOf(const format::RouteConfig& config) {
+  uint64 number = config.lanes;
+  for (const std::vector<std::string>* patterns : {&config.aggregate_types, &config.event_types}) {
+    Fold(std::to_string(patterns->size()), &number);
+    for (const std::string& pattern : *patterns) {
+      Fold(pattern, &number);
+    }
+  }
+  return number;
+}
+
 // As the lanes see it: the template of the fork, else the spec's.
 std::shared_ptr<format::TopicOf> MakeTopicOf(const LaneRecord& lane, const std::string& text) {
   if (lane.spec == nullptr) {
@@ -148,6 +165,9 @@ void AddSides(const Cell& route, Positions positions, std::vector<LaneRecord>* l
         side.error_code = row[12].value();
         side.error_message = row[13].value();
         side.since = UnixMicrosCell(Number(row[14]));
+      }
+      for (const size_t column : {2, 3, 4, 8, 9, 10}) {
+        Fold(row[column].value_or(""), &lane.wants);
       }
       lane.sides.back().topics.push_back({Utf8(row[4].value()), PositionOf(row, 8)});
     }
@@ -272,6 +292,7 @@ std::vector<LaneRecord> ReadLanes(const Cell& route, Positions positions) {
       lane.position.target = ParseSnapshot(*row.window_to);
     }
     lane.position.done_to = row.done_to.value_or(lane.position.done_to);
+    lane.wants = NumberOf(of_route->second.config);
     lane.start_snapshot = ParseSnapshot(row.start_snapshot);
     lane.start_time = row.start_time;
     lane.since = row.since;

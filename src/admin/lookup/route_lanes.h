@@ -86,6 +86,9 @@ struct LaneRecord {
   // In UTF-8, like the lanes' own. Of a route that cannot work it says what the route wants, and nothing of records;
   // nullptr: not even that, the route was edited by hand.
   std::shared_ptr<const format::RouteSpec> spec;
+  // A number for what says which events are whose, but for the positions: types, lanes, topics that have left. The same
+  // number: the same events.
+  uint64 wants = 0;
   bool knows_topic = true;  // false: the topic template cannot be read; spec has another one in its place
   std::string trouble;      // why the route cannot work: its server is gone, or it was edited by hand; empty: it can
   bool edited = false;      // it is the latter

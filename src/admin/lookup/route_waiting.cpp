@@ -112,13 +112,13 @@ int64 BehindSince(const LaneRecord& lane, const OwnedLaneView* view) {
   return view != nullptr && view->owned ? view->behind_since : lane.saved_at;
 }
 
-const pg::StandingSlot* FindStanding(const std::vector<pg::StandingSlot>& slots, const LaneId& id,
+const pg::StandingSlot* FindStanding(const std::vector<pg::StandingSlot>& slots, const LaneId& id, uint64 wants,
                                      const Position& position) {
   const auto slot = std::lower_bound(slots.begin(), slots.end(), id,
                                      [](const pg::StandingSlot& one, const LaneId& of) { return one.lane < of; });
-  const bool found = slot != slots.end() && slot->lane == id && slot->stood_xmin == position.base.xmin &&
-                     slot->stood_xmax == position.base.xmax && slot->stood_done_to == position.done_to &&
-                     slot->looked_to.count >= 0;
+  const bool found = slot != slots.end() && slot->lane == id && slot->wants == wants &&
+                     slot->stood_xmin == position.base.xmin && slot->stood_xmax == position.base.xmax &&
+                     slot->stood_done_to == position.done_to && slot->looked_to.count >= 0;
   return found ? &*slot : nullptr;
 }
 
@@ -187,7 +187,7 @@ std::map<int64, RouteWaiting> WaitingByRoute(const std::vector<OwnedLaneView>& v
     if (BeginBehind(view, position)) {
       AddTold(*view, lane.there_since, route);
     }
-    if (const pg::StandingSlot* slot = FindStanding(standing, id, *position); slot != nullptr) {
+    if (const pg::StandingSlot* slot = FindStanding(standing, id, lane.wants, *position); slot != nullptr) {
       position->base = slot->looked_to.Get().value();
       Add(Waiting{slot->waiting, slot->oldest, false, 0, {}, false}.Since(lane.there_since), view, route);
     }

@@ -40,9 +40,9 @@ std::map<int64, RouteWaiting> WaitingByRoute(const std::vector<OwnedLaneView>& v
 
 // Where a survey begins for a lane that a worker has read further; false: where it is saved.
 bool BeginBehind(const OwnedLaneView* view, Position* position);
-// What the keeper has found behind that position of the lane, and up to where; nullptr: nothing. `slots`: as they were
-// read.
-const pg::StandingSlot* FindStanding(const std::vector<pg::StandingSlot>& slots, const LaneId& id,
+// What the keeper has found behind that position of the lane, which wants that (LaneRecord.wants), and up to where;
+// nullptr: nothing. `slots`: as they were read.
+const pg::StandingSlot* FindStanding(const std::vector<pg::StandingSlot>& slots, const LaneId& id, uint64 wants,
                                      const Position& position);
 
 // Since when something that nobody can look at may have waited for the lane: since its worker has been behind, or since

@@ -32,15 +32,15 @@ void CopyLanes(Oid database, std::vector<OwnedLaneView>* views) {
 
 // What is worth anything of it.
 void CopyStanding(Oid database, std::vector<pg::StandingSlot>* slots) {
-  uint64 generation = 0;
+  uint64 erasures = 0;
   for (int i = 0; i < pg::Shared()->max_databases; i++) {
     if (pg::Databases()[i].database == database) {
-      generation = pg_atomic_read_u64(&pg::Databases()[i].config_generation);
+      erasures = pg_atomic_read_u64(&pg::Databases()[i].erasures);
     }
   }
   for (int i = 0; i < pg::Shared()->max_lanes; i++) {
     const pg::StandingSlot& slot = pg::StandingSlots()[i];
-    if (slot.database == database && slot.generation == generation) {
+    if (slot.database == database && slot.erasures == erasures) {
       slots->push_back(slot);
     }
   }

@@ -9,8 +9,9 @@
 namespace outbox::admin {
 
 struct StandingLanes::Kept {
-  Position stood;   // the lane's position
-  Position looked;  // the same, as far as was looked
+  Position stood;    // the lane's position
+  uint64 wants = 0;  // LaneRecord.wants
+  Position looked;   // the same, as far as was looked
   int64 waiting = 0;
   int64 oldest = 0;
   DueCounts later;  // what was found and is not due yet
@@ -34,17 +35,18 @@ std::vector<const Position*> StandingLanes::Stand(const Snapshot& now, const Lan
     kept.seen = false;
   }
   std::vector<const Position*> from;
-  const auto stand = [&](const LaneId& id, const OwnedLaneView* view, Position* position) {
+  const auto stand = [&](const LaneId& id, uint64 wants, const OwnedLaneView* view, Position* position) {
     static_cast<void>(BeginBehind(view, position));
     if (IsTold(view)) {
       *position = {now, std::nullopt, kBeforeAllTime};
       return;
     }
     Kept& kept = kept_[id];
-    kept.rounds = kept.stood == *position ? kept.rounds + 1 : 0;
+    kept.rounds = kept.stood == *position && kept.wants == wants ? kept.rounds + 1 : 0;
     if (kept.rounds == 0) {
       kept = Kept();
       kept.stood = kept.looked = *position;
+      kept.wants = wants;
     }
     kept.seen = true;
     if (kept.rounds == 0) {
@@ -55,9 +57,10 @@ std::vector<const Position*> StandingLanes::Stand(const Snapshot& now, const Lan
     }
   };
   for (LaneRecord& lane : *lanes) {
-    stand({lane.route_id, lane.lane, 0}, views.Find(lane.route_id, lane.lane), &lane.position);
+    stand({lane.route_id, lane.lane, 0}, lane.wants, views.Find(lane.route_id, lane.lane), &lane.position);
     for (SideRecord& side : lane.sides) {
-      stand({lane.route_id, lane.lane, side.side}, views.Find(lane.route_id, lane.lane, side.side), &side.position);
+      stand({lane.route_id, lane.lane, side.side}, lane.wants, views.Find(lane.route_id, lane.lane, side.side),
+            &side.position);
     }
   }
   std::erase_if(kept_, [](const auto& one) { return !one.second.seen; });
@@ -139,8 +142,8 @@ void StandingLanes::Step() {
   if (began < next_ || database == nullptr) {
     return;
   }
-  if (const uint64 now = pg_atomic_read_u64(&database->config_generation); now != generation_) {
-    generation_ = now;
+  if (const uint64 now = pg_atomic_read_u64(&database->erasures); now != erasures_) {
+    erasures_ = now;
     kept_.clear();
   }
   const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
@@ -180,7 +183,8 @@ void StandingLanes::Publish() {
       }
       const Kept& of = kept->second;
       slot->database = MyDatabaseId;
-      slot->generation = generation_;
+      slot->erasures = erasures_;
+      slot->wants = of.wants;
       slot->lane = kept->first;
       slot->stood_xmin = of.stood.base.xmin;
       slot->stood_xmax = of.stood.base.xmax;

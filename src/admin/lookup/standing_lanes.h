@@ -1,6 +1,7 @@
 // What waits behind lanes that stand where they are (paused, in trouble, without a worker) [P]: the keeper looks
 // through the log for them while it grows, step by step, so that nobody has to when somebody asks. What it has found is
-// in shared memory (pg::StandingSlot); readers find it by FindStanding() (route_waiting.h).
+// in shared memory (pg::StandingSlot); readers find it by FindStanding() (route_waiting.h). What is known of a lane is
+// good as long as it stands there and wants the same: a change of another route, or a pause, takes nothing of it.
 #pragma once
 
 #include <map>
@@ -34,7 +35,7 @@ class StandingLanes {
   void Publish();
 
   std::map<LaneId, Kept> kept_;
-  uint64 generation_ = 0;
+  uint64 erasures_ = 0;     // DatabaseSlot.erasures at the last step
   uint64 stride_;           // transactions of one walk
   int64_t next_ = 0;        // MonotonicMicros()
   bool published_ = false;  // there is something in shared memory

@@ -157,7 +157,7 @@ void GoOn(const OwnedLaneView* view, outbox::Position* position) {
 
 // Where the survey did not get through the log: what the lane's worker and the keeper have found counts. `behind`:
 // where not all of the log could be read, since when something may wait.
-Waiting WithFound(Waiting waiting, const LaneId& id, const OwnedLaneView* view, outbox::Position position,
+Waiting WithFound(Waiting waiting, const LaneId& id, uint64 wants, const OwnedLaneView* view, outbox::Position position,
                   const std::vector<outbox::pg::StandingSlot>& standing, int64 behind) {
   if (!waiting.more) {
     return waiting;
@@ -168,7 +168,7 @@ Waiting WithFound(Waiting waiting, const LaneId& id, const OwnedLaneView* view, 
     found = view->waiting;
     oldest = view->oldest;
   }
-  if (const outbox::pg::StandingSlot* slot = FindStanding(standing, id, position); slot != nullptr) {
+  if (const outbox::pg::StandingSlot* slot = FindStanding(standing, id, wants, position); slot != nullptr) {
     found += slot->waiting;
     oldest = oldest == 0 ? slot->oldest : oldest;
     waiting.unseen = 0;  // it has looked at more than this survey
@@ -259,15 +259,15 @@ OUTBOX_FUNCTION(outbox_lag) {
     const Pause* pause = FindRoutePause(pauses, lane.route_id, lane.server);
     const OwnedLaneView* view = by_lane.Find(lane.route_id, lane.lane);
     const bool shown = !not_shown.contains({lane.route_id, lane.lane});
-    const Waiting own = WithFound(waiting[i].own, {lane.route_id, lane.lane, 0}, view, lane.position, standing,
-                                  BehindUnread(*log, waiting[i].own, lane, view));
+    const Waiting own = WithFound(waiting[i].own, {lane.route_id, lane.lane, 0}, lane.wants, view, lane.position,
+                                  standing, BehindUnread(*log, waiting[i].own, lane, view));
     result.Add(LagRow(lane, nullptr, own.Since(lane.there_since), view, shown, parked[{lane.route_id, lane.lane}],
                       due[0], pause, pauses, unclaimed));
     for (size_t s = 0; s < lane.sides.size(); s++) {
       const SideRecord& side = lane.sides[s];
       view = by_lane.Find(lane.route_id, lane.lane, side.side);
-      const Waiting aside = WithFound(waiting[i].sides[s], {lane.route_id, lane.lane, side.side}, view, side.position,
-                                      standing, BehindUnread(*log, waiting[i].sides[s], lane, view));
+      const Waiting aside = WithFound(waiting[i].sides[s], {lane.route_id, lane.lane, side.side}, lane.wants, view,
+                                      side.position, standing, BehindUnread(*log, waiting[i].sides[s], lane, view));
       result.Add(
           LagRow(lane, &side, aside.Since(lane.there_since), view, shown, {}, due[1 + s], pause, pauses, unclaimed));
     }
