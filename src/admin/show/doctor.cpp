@@ -60,6 +60,10 @@ void Findings::Ok(const char* check, std::string detail) {
   Add(check, "ok", std::move(detail), "");
 }
 
+void Findings::Note(const char* check, std::string detail, std::string hint) {
+  Add(check, "ok", std::move(detail), std::move(hint));
+}
+
 void Findings::Warn(const char* check, std::string detail, std::string hint) {
   Add(check, "warning", std::move(detail), std::move(hint));
 }
@@ -143,6 +147,7 @@ Findings LookAtAll() {
           {"log", CheckLog},
           {"index", CheckIndexes},
           {"route", CheckRoutes},
+          {"unrouted", CheckUnrouted},
           {"lone events", CheckLoneEmits},
           {"lane", CheckLanes},
           {"destination", CheckDestinations},

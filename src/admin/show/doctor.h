@@ -1,6 +1,7 @@
-// The checks of outbox.doctor() [P]. Each but those of figures, locks and the inbox adds at least one row, also when
-// all is well, so that an answer shows what was checked. The statuses: ok, warning (it works, or goes on by itself, as
-// a destination that is down), problem (events are not published, or soon will not be, until somebody acts).
+// The checks of outbox.doctor() [P]. Each but those of figures, locks, the inbox and what no route takes adds at least
+// one row, also when all is well, so that an answer shows what was checked. The statuses: ok (with a hint: somebody may
+// have meant otherwise), warning (it works, or goes on by itself, as a destination that is down), problem (events are
+// not published, or soon will not be, until somebody acts).
 #pragma once
 
 #include <set>
@@ -14,6 +15,8 @@ namespace outbox::admin {
 class Findings {
  public:
   void Ok(const char* check, std::string detail);
+  // All is well, and somebody may have meant otherwise.
+  void Note(const char* check, std::string detail, std::string hint);
   void Warn(const char* check, std::string detail, std::string hint);
   void Problem(const char* check, std::string detail, std::string hint);
   const std::vector<Row>& rows() const { return rows_; }
@@ -84,6 +87,9 @@ bool InboxAlone();
 
 // lone_emits.cpp
 void CheckLoneEmits(Findings* findings);
+
+// doctor_unrouted.cpp
+void CheckUnrouted(Findings* findings);
 
 // doctor_rights.cpp
 void CheckRights(Findings* findings);
