@@ -10,6 +10,7 @@ use IO::Socket::INET;
 use Outbox::Test;
 use POSIX ();
 use PostgreSQL::Test::Utils;
+use Socket qw(SOL_SOCKET SO_LINGER);
 use Test::More;
 
 Outbox::Kafka::skip_without();
@@ -30,9 +31,10 @@ sub server
 my %told;
 sub look
 {
-	my ($server, $topic) = @_;
+	my ($server, $topic, $timeout) = @_;
+	$timeout //= '30 s';
 	my @rows = split /\n/, sql("SELECT \"check\", ok, error_class, error_code, detail, hint FROM outbox.test_server('$server'"
-		  . (defined $topic ? ", '$topic'" : '') . ", timeout => '30 s')");
+		  . (defined $topic ? ", '$topic'" : '') . ", timeout => '$timeout')");
 	$told{ $rows[-1] } = 1;
 	return join '|', (split /\|/, $rows[-1], -1)[ 0 .. 3 ];
 }
@@ -55,32 +57,38 @@ server('tls', $kafka->{tls}, 'sasl_ssl', 'outbox', 'right-canary', qq(, "ssl.ca.
 is(look('tls', 'well'), 'rights|t||', 'TLS');
 server('stranger', $kafka->{tls}, 'sasl_ssl', 'outbox', 'right-canary', qq(, "ssl.ca.pem" '$stranger'));
 is(look('stranger', 'well'), 'connection|f|config|_SSL', 'a certificate of a stranger');
-# One that hangs up on the first, as a busy broker may, and lets the next wait.
-my $gate = IO::Socket::INET->new(Listen => 5, LocalAddr => '127.0.0.1');
-my $door = fork() // die "fork: $!";
-if (!$door)
+# One that hangs up on the first in the midst of its greeting, as a busy broker may, and lets the next wait: by an end, and by a reset.
+foreach my $end (qw(closes resets))
 {
-	$gate->accept->close;
-	while (my $client = $gate->accept)
+	my $gate = IO::Socket::INET->new(Listen => 5, LocalAddr => '127.0.0.1');
+	my $door = fork() // die "fork: $!";
+	if (!$door)
 	{
-		next if fork();
-		select(undef, undef, undef, 1);
-		my $broker = IO::Socket::INET->new(PeerAddr => $kafka->{tls}) or POSIX::_exit(1);
-		my $ends = IO::Select->new($client, $broker);
-		while (my @ready = $ends->can_read)
+		my $first = $gate->accept;
+		sysread($first, my $greeting, 65536);
+		setsockopt($first, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0)) if $end eq 'resets';
+		close $first;
+		while (my $client = $gate->accept)
 		{
-			foreach my $from (@ready)
+			next if fork();
+			select(undef, undef, undef, 1);
+			my $broker = IO::Socket::INET->new(PeerAddr => $kafka->{tls}) or POSIX::_exit(1);
+			my $ends = IO::Select->new($client, $broker);
+			while (my @ready = $ends->can_read)
 			{
-				sysread($from, my $bytes, 65536) or POSIX::_exit(0);
-				syswrite($from == $client ? $broker : $client, $bytes);
+				foreach my $from (@ready)
+				{
+					sysread($from, my $bytes, 65536) or POSIX::_exit(0);
+					syswrite($from == $client ? $broker : $client, $bytes);
+				}
 			}
 		}
+		POSIX::_exit(0);
 	}
-	POSIX::_exit(0);
+	server($end, 'localhost:' . $gate->sockport, 'sasl_ssl', 'outbox', 'right-canary', qq(, "ssl.ca.pem" '$stranger'));
+	is(look($end, 'well', '60 s'), 'connection|f|config|_SSL', "the same of one that $end the first connection");
+	kill 'KILL', $door;
 }
-server('late', 'localhost:' . $gate->sockport, 'sasl_ssl', 'outbox', 'right-canary', qq(, "ssl.ca.pem" '$stranger'));
-is(look('late', 'well'), 'connection|f|config|_SSL', 'the same of one that hangs up first');
-kill 'KILL', $door;
 server('untold', $kafka->{tls}, 'sasl_plaintext', 'outbox', 'right-canary');
 like(look('untold', 'well'), qr/^connection\|f\|/, 'a TLS listener that is spoken to without');
 is(join('', grep { /canary/ } keys %told, slurp_file($node->logfile) =~ /canary/ ? 'canary in the log' : ()), '', 'no password is told');

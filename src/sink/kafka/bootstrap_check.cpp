@@ -51,7 +51,7 @@ BootstrapCheck::BootstrapCheck(const Settings& settings, int timeout_ms) {
       rd_kafka_conf_destroy(conf);
       continue;
     }
-    addresses_.push_back({name, std::make_unique<ClientTrouble>(settings, handle),
+    addresses_.push_back({name, std::make_unique<ClientTrouble>(settings, handle, timeout_ms),
                           ClusterQuestion::Ask(handle, "", timeout_ms), ClusterAnswer(), false});
   }
 }

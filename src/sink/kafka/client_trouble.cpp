@@ -12,8 +12,10 @@
 namespace outbox::sink::kafka {
 namespace {
 
-// After a connection that the other side has closed: it says nothing of why, and the next try may.
+// After a connection that the other side has closed: it says nothing of why, and the next try may. At least so long,
+// and longer where the caller has more time.
 constexpr int64_t kHungUpMicros = 3'000'000;
+constexpr int kHungUpPart = 4;  // of the time that the caller gives
 
 // Where something else than Kafka answers, the library takes the first four bytes for the length of an answer, and
 // advises to allow answers that long. Returns these bytes if they are text, else "".
@@ -64,8 +66,11 @@ std::string ConnectionHint(const Error& error) {
          "on clients without: see security.protocol.";
 }
 
-ClientTrouble::ClientTrouble(const Settings& settings, rd_kafka_t* handle)
-    : settings_(settings), handle_(handle), queue_(rd_kafka_queue_get_main(handle)) {
+ClientTrouble::ClientTrouble(const Settings& settings, rd_kafka_t* handle, int timeout_ms)
+    : settings_(settings),
+      handle_(handle),
+      queue_(rd_kafka_queue_get_main(handle)),
+      hung_up_patience_(std::max(kHungUpMicros, int64_t{timeout_ms} * 1000 / kHungUpPart)) {
   rd_kafka_set_log_queue(handle_, queue_);
 }
 
@@ -90,7 +95,8 @@ void ClientTrouble::TakeError(rd_kafka_event_t* event) {
     return;
   }
   code = EventCode(code, text);
-  hung_up_ |= code == RD_KAFKA_RESP_ERR__TRANSPORT && text.find("isconnected") != std::string::npos;
+  // Where TLS was begun, "disconnected" is an unexpected end, or a reset. A connection that never was is "Connect to".
+  hung_up_ |= code == RD_KAFKA_RESP_ERR__TRANSPORT && text.find("Connect to ") == std::string::npos;
   first_at_ = first_at_ == 0 ? MonotonicMicros() : first_at_;
   text = settings_.Explain(code, std::move(text));
   const ErrorClass error_class = EventClass(code);
@@ -103,7 +109,7 @@ void ClientTrouble::TakeError(rd_kafka_event_t* event) {
 int64_t ClientTrouble::GiveUpAt(int addresses) const {
   const int64_t patience = kOthersMicros * addresses;
   const bool unclear = hung_up_ && error_.error_class != ErrorClass::kConfig;
-  return first_at_ == 0 ? 0 : first_at_ + (unclear ? std::max(patience, kHungUpMicros) : patience);
+  return first_at_ == 0 ? 0 : first_at_ + (unclear ? std::max(patience, hung_up_patience_) : patience);
 }
 
 const ClientTrouble::Said* ClientTrouble::Of(const std::string& address) const {

@@ -15,8 +15,9 @@ namespace outbox::sink::kafka {
 
 class ClientTrouble {
  public:
-  // Takes over the events of the handle, which lives to the end of the process, as the settings have to.
-  ClientTrouble(const Settings& settings, rd_kafka_t* handle);
+  // Takes over the events of the handle, which lives to the end of the process, as the settings have to. `timeout_ms`:
+  // how long the caller waits at most.
+  ClientTrouble(const Settings& settings, rd_kafka_t* handle, int timeout_ms);
 
   // Takes what has been said; waits up to so long for the first of it.
   void Take(int timeout_ms = 0);
@@ -43,6 +44,7 @@ class ClientTrouble {
   const Settings& settings_;
   rd_kafka_t* const handle_;
   rd_kafka_queue_t* const queue_;
+  const int64_t hung_up_patience_;
   std::vector<Said> said_;
   Error error_;
   int64_t first_at_ = 0;

@@ -30,7 +30,7 @@ class KafkaCheckup {
       : request_(request),
         settings_(settings),
         handle_(handle),
-        trouble_(settings, handle),
+        trouble_(settings, handle, static_cast<int>(request.timeout_ms)),
         by_(MonotonicMicros() + request.timeout_ms * kMilli) {}
 
   std::vector<CheckupRow> Run() {
