@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/monotonic.h"
+#include "sink/kafka/errors.h"
 #include "sink/kafka/metadata.h"
 #include "sink/kafka/producer.h"
 #include "sink/kafka/signals_blocked.h"
@@ -112,10 +113,6 @@ void ReadTopic(const rd_kafka_metadata_t& metadata, ClusterAnswer* answer) {
 }
 
 }  // namespace
-
-bool MissingTopic(int topic_code) {
-  return topic_code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC || topic_code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
-}
 
 std::shared_ptr<ClusterQuestion> ClusterQuestion::Ask(rd_kafka_t* handle, std::string topic, int timeout_ms) {
   auto question = std::make_shared<ClusterQuestion>();

@@ -54,9 +54,6 @@ struct ClusterAnswer {
   TopicLimits limits;
 };
 
-// Whether that is what the cluster says of a topic that does not exist.
-bool MissingTopic(int topic_code);
-
 // Asks in a thread, because the library's call waits, and what is wrong is often known long before its time is over.
 // Shared by both; the thread may outlive the checkup.
 class ClusterQuestion {

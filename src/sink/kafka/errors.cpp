@@ -268,6 +268,10 @@ int EventCode(int code, std::string_view text) {
   return code == RD_KAFKA_RESP_ERR__TRANSPORT && RefusesCertificate(text) ? RD_KAFKA_RESP_ERR__SSL : code;
 }
 
+bool MissingTopic(int code) {
+  return code == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC || code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART;
+}
+
 ErrorClass EventClass(int code) {
   const ErrorRule& rule = RuleFor(code);
   return rule.error_class == ErrorClass::kConfig ? ErrorClass::kConfig : ErrorClass::kDestination;

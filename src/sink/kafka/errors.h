@@ -54,5 +54,7 @@ bool RefusesCertificate(std::string_view text);
 
 // Codes of error events (not of reports): what they say about the destination.
 ErrorClass EventClass(int code);
+// Whether that is what the cluster, or the library, says of a topic that does not exist.
+bool MissingTopic(int code);
 
 }  // namespace outbox::sink::kafka

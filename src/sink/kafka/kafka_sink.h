@@ -143,6 +143,7 @@ class KafkaSink : public Sink {
   void FailStalled(std::vector<std::string>* bytes);
   bool AskCluster(Topic* topic);
   void ClusterAnswered(const TopicAnswer& answer);
+  void NoteMissing(int code);
 
   // closings.cpp: the record at which brokers close the connection.
   bool GoesAlone(const Topic& topic);  // it waits for others of the careful producer
@@ -160,9 +161,10 @@ class KafkaSink : public Sink {
   StalledSearch stalled_;
   Throttle throttle_;
   ClosedSearch closed_;
-  int64_t files_at_ = -1;   // when to look whether files that the options name have changed; -1: nothing asks for it
-  int64_t trouble_at_ = 0;  // the last with a connection
-  int64_t limits_at_ = -1;  // when limits of topics are to be asked for; -1: none are wanted
+  int64_t files_at_ = -1;     // when to look whether files that the options name have changed; -1: nothing asks for it
+  int64_t trouble_at_ = 0;    // the last with a connection
+  int64_t doubts_until_ = 0;  // a topic was missing: of another new one the cluster is asked first
+  int64_t limits_at_ = -1;    // when limits of topics are to be asked for; -1: none are wanted
 
   std::string cluster_;  // the id of that which answers; "": not known yet, or it has none
 

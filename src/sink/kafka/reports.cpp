@@ -296,6 +296,7 @@ void KafkaSink::Failed(const Report& report, int64_t now) {
     }
     report.topic->state = TopicState::kUnknown;
     report.topic->trouble.Fail();
+    NoteMissing(refused_.front().code);
     return;
   }
   producers_.End(now);

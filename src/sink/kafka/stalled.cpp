@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "sink/kafka/errors.h"
 #include "sink/kafka/kafka_sink.h"
 
 namespace outbox::sink::kafka {
@@ -11,7 +12,8 @@ namespace {
 
 // The library repeats what it says of a broker every 30 s.
 constexpr int64_t kSaidMicros = int64_t{60} * 1'000'000;
-constexpr int64_t kSendingMicros = int64_t{5} * 1'000'000;  // bytes on a slow way come in bursts
+constexpr int64_t kDoubtMicros = int64_t{3600} * 1'000'000;  // after a topic that was missing
+constexpr int64_t kSendingMicros = int64_t{5} * 1'000'000;   // bytes on a slow way come in bursts
 
 bool Waits(const Partition& partition, int64_t since) {
   return partition.inflight > 0 && partition.moved_at < since;
@@ -216,6 +218,14 @@ bool KafkaSink::AskCluster(Topic* topic) {
   return true;
 }
 
+// The library takes 5 s to find that a topic is missing, and its first record cannot be taken back meanwhile, so that a
+// lane that drains waits for it. A cluster that makes no topics may be asked instead, and taken at its word.
+void KafkaSink::NoteMissing(int code) {
+  if (MissingTopic(code)) {
+    doubts_until_ = now_ + kDoubtMicros;
+  }
+}
+
 void KafkaSink::ClusterAnswered(const TopicAnswer& answer) {
   if (answer.answered) {
     health_.AnsweredSomething(now_);
@@ -233,6 +243,7 @@ void KafkaSink::ClusterAnswered(const TopicAnswer& answer) {
     return;  // of a producer, or a care, that has ended
   }
   topic->trouble.Answered(answer, now_);
+  NoteMissing(answer.answered ? answer.code : RD_KAFKA_RESP_ERR_NO_ERROR);
   if (producers_.taking() && topic->state == TopicState::kUnknown && !topic->waiting.empty()) {
     AskAbout(topic);
   }

@@ -212,7 +212,7 @@ bool KafkaSink::AskAbout(Topic* topic) {
     }
     // The cluster is asked: the library itself would report what it knows until its next refresh.
     const Batch& batch = store_.at(ref.slot).batch;
-    if (topic->trouble.MustAsk(batch.first_seq + ref.index) && AskCluster(topic)) {
+    if (topic->trouble.MustAsk(batch.first_seq + ref.index, now_ < doubts_until_) && AskCluster(topic)) {
       Wait(topic, &topic->waiting, ref, /*front=*/true);
       break;
     }

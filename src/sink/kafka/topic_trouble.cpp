@@ -61,6 +61,7 @@ void TopicTrouble::Stall(int64_t now, int64_t after, std::string said, Error ref
 
 void TopicTrouble::Acknowledged(int32_t partition) {
   failed_ = false;
+  known_ = true;
   stalls_ = 0;
   leaderless_ = false;
   if (partition >= 0 && Lacks(static_cast<size_t>(partition))) {
@@ -83,6 +84,7 @@ void TopicTrouble::Answered(const TopicAnswer& answer, int64_t now) {
   }
   failed_ = answer.answered && answer.code != RD_KAFKA_RESP_ERR_NO_ERROR &&
             answer.code != RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE;
+  known_ |= answer.answered && !failed_;
   if (answer.answered && leaderless_ && !answer.leaderless) {
     stalled_until_ = now;  // it has leaders again: another producer may be risked
   }

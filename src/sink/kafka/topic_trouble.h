@@ -47,8 +47,9 @@ class TopicTrouble {
   void Stall(int64_t now, int64_t after, std::string said, Error refusal, bool explained);
   void Acknowledged(int32_t partition);
 
-  // Whether the cluster has yet to be asked for the record of this number.
-  bool MustAsk(uint64_t seq) const { return any() && seq >= answered_before_; }
+  // Whether the cluster has yet to be asked for the record of this number; `doubted`: about a topic that nothing is
+  // known of, too.
+  bool MustAsk(uint64_t seq, bool doubted) const { return (any() || (doubted && !known_)) && seq >= answered_before_; }
   bool asked() const { return asked_; }  // the answer is on its way, by this producer
   // Records with numbers below `next_seq` came before the question.
   void Ask(uint64_t next_seq);
@@ -64,6 +65,7 @@ class TopicTrouble {
 
  private:
   bool failed_ = false;
+  bool known_ = false;         // something of it was acknowledged, or the cluster has said that it is there
   bool leaderless_ = false;    // a partition had no leader at the last answer
   std::vector<bool> lacking_;  // by partition: it had none, and others had; empty: all had one, or none
   bool in_part_ = false;
