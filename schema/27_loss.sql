@@ -98,6 +98,7 @@ BEGIN
     ('outbox_internal.progress', 'INSERT OR UPDATE OR DELETE', 'BEFORE'),
     ('outbox_internal.tick', 'INSERT OR UPDATE OR DELETE', 'BEFORE'),
     ('outbox.pause', 'INSERT OR UPDATE OR DELETE', 'BEFORE'),
+    ('outbox_internal.lane_start', 'INSERT OR UPDATE OR DELETE', 'AFTER'),
     ('outbox_internal.outcome', 'UPDATE OR DELETE', 'AFTER'),
     ('outbox_internal.server_run', 'UPDATE OR DELETE', 'AFTER'),
     ('outbox_internal.origin', 'INSERT OR UPDATE OR DELETE', 'AFTER'),

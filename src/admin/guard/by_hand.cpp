@@ -57,6 +57,8 @@ constexpr Rule kRules[] = {
      "A topic comes back to its lane by itself; outbox.resume() has one go on that is paused."},
     {"progress", kPosition, kOtherPosition},
     {"tick", kPosition, kOtherPosition},
+    {"lane_start", "It says where lanes stood before: what a Redis has lost of that time is found by it.",
+     kOtherPosition},
     {"adoption", "It says how far outbox.adopt() has come.", "outbox.adopt() goes on where it was."},
     {"adopted", "It says who has still to get the events of a restored dump.", "outbox.adopt() writes it."},
     {"outcome", "It says what became of parked events: what people have given up is not sent again.",
@@ -144,9 +146,10 @@ void Tell(const TriggerData* trigger, const std::string& command) {
   NoteLoss(command, waiting, done.rows);
 }
 
-// Pauses go with their routes, which were asked about.
+// These go with their routes, which were asked about.
 bool GoesWithRoutes(const TriggerData* trigger, const Rule& rule) {
-  return TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event) && strcmp(rule.table, "pause") == 0 && Empties(Emptied::kRoutes);
+  return TRIGGER_FIRED_BY_TRUNCATE(trigger->tg_event) && Empties(Emptied::kRoutes) &&
+         (strcmp(rule.table, "pause") == 0 || strcmp(rule.table, "lane_start") == 0);
 }
 
 void Judge(TriggerData* trigger, const Rule& rule) {
