@@ -33,6 +33,7 @@ class PgLaneLog final : public relay::LaneLog {
   // Fails with CONFIG_CHANGED if the route has another number of lanes by now: the filter would be wrong.
   Status LoadPosition(Position* position) override;
   int64_t there_since() const override { return there_since_; }
+  int64_t since() const { return since_; }  // outbox_internal.lane.since as of LoadPosition
   Status OpenWindow(const Position& position, relay::Window* window, bool* opened) override;
   bool stopped() const override { return stopped_; }
   // A row that has changed or gone between the first reading of a large window and its turn (day table dropped by
@@ -60,7 +61,7 @@ class PgLaneLog final : public relay::LaneLog {
   uint64_t incarnation_;
   bool converging_ = false;        // as of LoadPosition: a change of it is a new lane for the worker
   std::optional<Snapshot> limit_;  // as of LoadPosition
-  int64_t since_ = 0;              // as of LoadPosition
+  int64_t since_ = 0;
   int64_t there_since_ = kBeforeAllTime;
   std::optional<Snapshot> repeats_to_;  // as of LoadPosition
   bool repeats_ = false;                // the window begins before that

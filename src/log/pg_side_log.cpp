@@ -20,10 +20,16 @@ using namespace pg::sql;
 
 Status PgSideLog::LoadSides(std::vector<relay::SideLane>* sides) {
   sides->clear();
-  return TryInTransaction([&] {
+  OUTBOX_FAULT_POINT("sides.load");
+  Status status = TryInTransaction([&] {
     since_ = ReadSince(lane_);
     ReadSides(lane_, sides);
   });
+  if (status.ok() && since_ != lane_log_->since()) {
+    return Status(ErrorClass::kInternal, "CONFIG_CHANGED",
+                  "the lane was put somewhere else since its position was read");
+  }
+  return status;
 }
 
 Status PgSideLog::Fork(const relay::SideLane& side, const Position& position, std::span<const relay::Parking> parked,

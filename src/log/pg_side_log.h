@@ -12,12 +12,17 @@
 
 namespace outbox::log {
 
+class PgLaneLog;
+
 class PgSideLog final : public relay::SideLog {
  public:
-  // `lanes`: how many the route has, as for PgLaneLog.
-  PgSideLog(const LaneId& lane, int lanes, uint64_t incarnation, const parked::Erasures* erasures)
-      : lane_(lane), lanes_(lanes), incarnation_(incarnation), erasures_(erasures) {}
+  // `lanes`: how many the route has, as for PgLaneLog. `lane_log`: the lane's own; outlives this object.
+  PgSideLog(const LaneId& lane, int lanes, uint64_t incarnation, const PgLaneLog* lane_log,
+            const parked::Erasures* erasures)
+      : lane_(lane), lanes_(lanes), incarnation_(incarnation), lane_log_(lane_log), erasures_(erasures) {}
 
+  // Fails with CONFIG_CHANGED if the lane was moved since its position was read, where topics had left it at the other:
+  // a topic would leave it there with the position that it had before.
   Status LoadSides(std::vector<relay::SideLane>* sides) override;
   Status Fork(const relay::SideLane& side, const Position& position, std::span<const relay::Parking> parked,
               int64_t* next_due) override;
@@ -28,6 +33,7 @@ class PgSideLog final : public relay::SideLog {
   const LaneId lane_;
   const int lanes_;
   const uint64_t incarnation_;
+  const PgLaneLog* const lane_log_;
   const parked::Erasures* const erasures_;
   int64_t since_ = 0;           // outbox_internal.lane.since as of LoadSides
   std::vector<uint64_t> keys_;  // scratch

@@ -319,12 +319,12 @@ bool Relay::Add(const LaneId& id) {
   }
   relay::LaneLogs logs;
   logs.filter = std::make_shared<relay::LaneFilter>(spec);
-  logs.log = std::make_unique<log::PgLaneLog>(id, static_cast<int>(route->second.config.lanes), self_.incarnation,
-                                              logs.filter.get(), &windows_);
+  const int lanes = static_cast<int>(route->second.config.lanes);
+  auto lane_log = std::make_unique<log::PgLaneLog>(id, lanes, self_.incarnation, logs.filter.get(), &windows_);
   logs.parked = std::make_unique<parked::PgParkedLog>(id, self_.incarnation, publisher_.dead_letters(),
                                                       &nothing_parked_, &erasures_);
-  logs.sides =
-      std::make_unique<log::PgSideLog>(id, static_cast<int>(route->second.config.lanes), self_.incarnation, &erasures_);
+  logs.sides = std::make_unique<log::PgSideLog>(id, lanes, self_.incarnation, lane_log.get(), &erasures_);
+  logs.log = std::move(lane_log);
   logs.figures = FiguresOf(self_.database, id.route_id, destination, config_);
   OwnedLane lane;
   lane.route = route->second;

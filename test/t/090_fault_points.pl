@@ -67,6 +67,7 @@ my %how = (
 	'claim.' => \&terminate_relays,
 	'release.' => \&terminate_relays,
 	'load.' => \&terminate_relays,
+	'sides.' => \&terminate_relays,
 	'relay.' => \&terminate_relays,
 	'sink.start' => \&terminate_relays,
 	'keeper.start' => sub { terminate('outbox keeper') },
