@@ -52,6 +52,14 @@ void RefuseNull(bool null, const char* function, const char* what) {
   }
 }
 
+void RefuseNullName(bool null, const char* function, const char* what, const char* example) {
+  if (null) {
+    ereport(ERROR,
+            (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("%s of outbox.%s() must not be null", what, function),
+             errdetail("Nothing was received under that."), errhint("For example SELECT %s.", example)));
+  }
+}
+
 void CheckConsumerName(const text* consumer) {
   if (!IsName(consumer, kLongestConsumer)) {
     ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),

@@ -6,8 +6,11 @@
 
 namespace outbox::inbox {
 
-// An argument that must not be NULL: `what` is its name. Raises 22004.
+// An argument that must not be NULL: `what` is its name. Raises 22004. Of what comes with an event.
 void RefuseNull(bool null, const char* function, const char* what);
+// The same, of what a person types, who is shown how.
+void RefuseNullName(bool null, const char* function, const char* what, const char* example);
+
 inline constexpr int kLongestConsumer = 100;
 inline constexpr int kLongestStream = 500;
 // Raise 22023 for what is no name of a consumer, of a stream.

@@ -114,8 +114,8 @@ OUTBOX_FUNCTION(outbox_receive_next) {
 
 OUTBOX_FUNCTION(outbox_received_to) {
   outbox::pg::HearOfRights(fcinfo);
-  RefuseNull(PG_ARGISNULL(0), "received_to", "consumer");
-  RefuseNull(PG_ARGISNULL(1), "received_to", "stream");
+  RefuseNullName(PG_ARGISNULL(0), "received_to", "consumer", "outbox.received_to('billing', 'orders/0')");
+  RefuseNullName(PG_ARGISNULL(1), "received_to", "stream", "outbox.received_to('billing', 'orders/0')");
   const text* consumer = PG_GETARG_TEXT_PP(0);
   const text* stream = PG_GETARG_TEXT_PP(1);
   CheckConsumerRight(consumer);

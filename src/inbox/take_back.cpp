@@ -114,8 +114,10 @@ int64 DeleteRange(Oid* types, Datum* values) {
 using namespace outbox::inbox;
 
 OUTBOX_FUNCTION(outbox_forget_received) {
-  RefuseNull(PG_ARGISNULL(0), "forget_received", "consumer");
-  RefuseNull(PG_ARGISNULL(1), "forget_received", "event_id");
+  RefuseNullName(PG_ARGISNULL(0), "forget_received", "consumer",
+                 "outbox.forget_received('billing', '019a2c5e-7d1f-7000-8000-000000000000')");
+  RefuseNullName(PG_ARGISNULL(1), "forget_received", "event_id",
+                 "outbox.forget_received('billing', '019a2c5e-7d1f-7000-8000-000000000000')");
   const text* consumer = PG_GETARG_TEXT_PP(0);
   CheckConsumerName(consumer);
   const pg_uuid_t* id = PG_GETARG_UUID_P(1);
@@ -139,7 +141,8 @@ OUTBOX_FUNCTION(outbox_forget_received) {
 }
 
 OUTBOX_FUNCTION(outbox_reprocess) {
-  RefuseNull(PG_ARGISNULL(0), "reprocess", "consumer");
+  RefuseNullName(PG_ARGISNULL(0), "reprocess", "consumer",
+                 "outbox.reprocess('billing', since => '2026-01-31 12:00+00')");
   if (PG_ARGISNULL(1) || PG_ARGISNULL(2)) {
     ereport(
         ERROR,
@@ -174,7 +177,7 @@ OUTBOX_FUNCTION(outbox_reprocess) {
 }
 
 OUTBOX_FUNCTION(outbox_forget_consumer) {
-  RefuseNull(PG_ARGISNULL(0), "forget_consumer", "consumer");
+  RefuseNullName(PG_ARGISNULL(0), "forget_consumer", "consumer", "outbox.forget_consumer('billing')");
   const text* consumer = PG_GETARG_TEXT_PP(0);
   CheckConsumerName(consumer);
   Oid types[] = {TEXTOID};
@@ -205,8 +208,8 @@ OUTBOX_FUNCTION(outbox_seek_stream) {
       "1::bigint) ON CONFLICT (consumer, stream) DO UPDATE SET reached = excluded.reached",
       3,
       {TEXTOID, TEXTOID, INT8OID}};
-  RefuseNull(PG_ARGISNULL(0), "seek_stream", "consumer");
-  RefuseNull(PG_ARGISNULL(1), "seek_stream", "stream");
+  RefuseNullName(PG_ARGISNULL(0), "seek_stream", "consumer", "outbox.seek_stream('billing', 'orders/0', 4711)");
+  RefuseNullName(PG_ARGISNULL(1), "seek_stream", "stream", "outbox.seek_stream('billing', 'orders/0', 4711)");
   const text* consumer = PG_GETARG_TEXT_PP(0);
   const text* stream = PG_GETARG_TEXT_PP(1);
   CheckConsumerName(consumer);

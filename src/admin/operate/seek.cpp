@@ -47,7 +47,7 @@ Counts CountEvents(const std::string& route, int64 at) {
   if (events.lanes()[0].restored) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                     "route \"" + route + "\" came by a dump, and is not adopted",
-                    "Its positions mean nothing here before.", "Call outbox.adopt() first."};
+                    "Its positions mean nothing here before.", "SELECT outbox.adopt() comes first."};
   }
   const EditedEvents edited(route);
   Counts counts;

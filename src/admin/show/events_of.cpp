@@ -34,7 +34,8 @@ Wanted ReadArguments(FunctionCallInfo fcinfo) {
   if (!wanted.aggregate_type || !wanted.aggregate_id) {
     throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED,
                     wanted.aggregate_type ? "aggregate id must not be null" : "aggregate type must not be null",
-                    "Events are looked for by their key.", "For example outbox.events_of('order', '42')."};
+                    "Events are looked for by their key.",
+                    "For example SELECT * FROM outbox.events_of('order', '42')."};
   }
   if (PG_ARGISNULL(2) || PG_ARGISNULL(3)) {
     throw UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED,
