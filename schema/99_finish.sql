@@ -6,7 +6,7 @@ BEGIN
   IF NOT outbox_internal.preloaded() THEN
     RAISE WARNING USING MESSAGE = 'outbox is installed, but not preloaded: events are stored, and nothing publishes them',
       ERRCODE = 'object_not_in_prerequisite_state',
-      HINT = 'Add outbox to shared_preload_libraries in postgresql.conf and restart: shared_preload_libraries = ''outbox''';
+      HINT = 'Add outbox to shared_preload_libraries in postgresql.conf, beside what is there, and restart the server: shared_preload_libraries = ''outbox'' where nothing is.';
   END IF;
 END
 $tell$;

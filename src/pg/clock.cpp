@@ -42,11 +42,12 @@ void WarnNotPreloaded() {
     return;
   }
   warned = true;
-  ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                    errmsg("outbox is not preloaded: events are stored, but nothing publishes them"),
-                    errdetail("No background worker of outbox runs in this server."),
-                    errhint("An administrator adds outbox to shared_preload_libraries in postgresql.conf, and restarts "
-                            "the server: shared_preload_libraries = 'outbox'")));
+  ereport(WARNING,
+          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+           errmsg("outbox is not preloaded: events are stored, but nothing publishes them"),
+           errdetail("No background worker of outbox runs in this server."),
+           errhint("An administrator adds outbox to shared_preload_libraries in postgresql.conf, beside what is "
+                   "there, and restarts the server: shared_preload_libraries = 'outbox' where nothing is.")));
 }
 
 Oid CeilingSequence() {

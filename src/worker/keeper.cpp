@@ -399,7 +399,7 @@ void KeeperMain() {
   if (keeper->slot == nullptr) {
     ereport(FATAL, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
                     errmsg("no room for database \"%s\" in the shared memory of outbox", DatabaseName()),
-                    errhint("Raise outbox.max_databases."), pg::LogEvent("no_database_slot")));
+                    errhint("Raise outbox.max_databases and restart the server."), pg::LogEvent("no_database_slot")));
   }
   uint32 wait_event = pg::WaitEventFor("OutboxKeeperMain");
   MemoryContext context = AllocSetContextCreate(TopMemoryContext, "outbox keeper turn", ALLOCSET_DEFAULT_SIZES);

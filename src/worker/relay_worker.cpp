@@ -110,7 +110,7 @@ void RelayMain() {
   if (slot == nullptr) {
     ereport(FATAL, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
                     errmsg("no room for database \"%s\" in the shared memory of outbox", DatabaseName()),
-                    errhint("Raise outbox.max_databases."), pg::LogEvent("no_database_slot")));
+                    errhint("Raise outbox.max_databases and restart the server."), pg::LogEvent("no_database_slot")));
   }
   on_shmem_exit(ReleaseBoard, UInt64GetDatum(ticket.incarnation));
   relay = new Relay({.database = ticket.database,

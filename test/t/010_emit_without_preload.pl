@@ -12,7 +12,8 @@ my $node = new_node(extension => 0);
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''\nsession_preload_libraries = ''\n");
 $node->restart;
 
-my $line = quotemeta "shared_preload_libraries = 'outbox'";
+# Not in the place of other libraries, which a line that is added at the end would take.
+my $line = "beside what\\s+is there.*" . quotemeta "shared_preload_libraries = 'outbox' where nothing is";
 my ($status, $stdout, $stderr) = $node->psql('postgres', 'CREATE EXTENSION outbox');
 is($status, 0, 'the extension installs');
 like($stderr, qr/WARNING:  outbox is installed, but not preloaded.*HINT: .*$line/s, 'and says how to preload');
@@ -44,6 +45,10 @@ is($node->safe_psql('postgres', q{SELECT count(*), count(DISTINCT created_at) FR
 # Of routes, too, a session is told once.
 (undef, undef, $stderr) = $node->psql('postgres', "CREATE SERVER gone FOREIGN DATA WRAPPER outbox_null;\n" . join '', map { "SELECT outbox.create_route('r$_', server => 'gone');\n" } 1 .. 3);
 is(() = $stderr =~ /WARNING:  the route is kept, but nothing publishes its events/g, 1, 'routes: one warning per session');
+like($stderr, qr/WARNING:  the route is kept.*HINT: .*$line/s, 'with the remedy');
+(undef, undef, $stderr) = $node->psql('postgres', q{SELECT outbox.wait_until_idle('1 s')});
+like($stderr, qr/ERROR:  no worker of outbox can run on this server.*HINT: .*$line/s, 'nobody waits for workers that cannot run');
+like($node->safe_psql('postgres', q{SELECT hint FROM outbox.doctor() WHERE "check" = 'preload'}), qr/$line/, 'doctor() says the same');
 
 # With preload, everything written before is still there, and no session is warned.
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'outbox'\n");

@@ -105,7 +105,8 @@ void WarnWithoutWorkers() {
       ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                         errmsg("the route is kept, but nothing publishes its events"),
                         errdetail("The module is not in shared_preload_libraries."),
-                        errhint("Add shared_preload_libraries = 'outbox' to postgresql.conf and restart the server.")));
+                        errhint("Add outbox to shared_preload_libraries in postgresql.conf, beside what is there, and "
+                                "restart the server: shared_preload_libraries = 'outbox' where nothing is.")));
     });
   }
 }

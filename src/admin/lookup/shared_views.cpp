@@ -223,7 +223,8 @@ void RequirePreload() {
   if (pg::Shared() == nullptr) {
     throw pg::UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "no worker of outbox can run on this server",
                         "The module is not in shared_preload_libraries.",
-                        "Add shared_preload_libraries = 'outbox' to postgresql.conf and restart the server."};
+                        "Add outbox to shared_preload_libraries in postgresql.conf, beside what is there, and restart "
+                        "the server: shared_preload_libraries = 'outbox' where nothing is."};
   }
 }
 

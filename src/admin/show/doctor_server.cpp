@@ -227,7 +227,8 @@ void CheckPreload(Findings* findings) {
         "preload",
         "The module is not in shared_preload_libraries: events are kept in the order of the server's clock "
         "only, and nothing publishes them.",
-        "Add shared_preload_libraries = 'outbox' to postgresql.conf and restart the server.");
+        "Add outbox to shared_preload_libraries in postgresql.conf, beside what is there, and restart the server: "
+        "shared_preload_libraries = 'outbox' where nothing is.");
   }
 }
 
