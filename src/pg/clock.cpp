@@ -206,7 +206,9 @@ void ClockAtTransactionEnd(XactEvent event) {
       int32 last = 0;
       if (event == XACT_EVENT_PRE_PREPARE || EmittedDays(&first, &last)) {
         ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-                        errmsg("cannot emit, or prepare, in a transaction that puts the clock back")));
+                        errmsg("cannot emit, or prepare, in a transaction that puts the clock back"),
+                        errdetail("What it emitted would be later than all that is emitted after it."),
+                        errhint("SELECT outbox.reset_clock() in a transaction of its own.")));
       }
       return;
     }

@@ -115,6 +115,7 @@ like($err, qr/prepared transaction open/, 'which is named');
 psql("COMMIT PREPARED 'open'");
 ok(wait_idle($node), 'it is delivered');
 isnt($node->psql('postgres', "BEGIN; SELECT outbox.reset_clock(); SELECT outbox.emit('t', 'k', 'no', '0'); COMMIT", stderr => \$err), 0, 'nor in a transaction that emits');
+like($err, qr/cannot emit, or prepare, in a transaction that puts the clock back.*HINT:  SELECT outbox\.reset_clock\(\) in a transaction of its own/s, 'which says how');
 Outbox::Faults::put('reset.sooner', 0);
 foreach my $level ('repeatable read', 'serializable')
 {
