@@ -25,7 +25,10 @@ sub workers
 # --- a template copy ---
 $node->safe_psql('template1', 'CREATE DATABASE twin TEMPLATE postgres');
 ok($node->wait_for_log(qr/outbox publishes nothing from database "[^"]+": it is a copy/), 'the server log says that a copy is silent');
-$node->safe_psql('twin', q(SELECT outbox.emit('order', 1, 'order.created', '{"n": 2}')));
+my ($emitted, undef, $warned) = $node->psql('twin', q(SELECT outbox.emit('order', 1, 'order.created', '{"n": 2}')));
+is($emitted, 0, 'a copy takes events');
+like($warned, qr/WARNING:  this database is a copy: events are kept, and none is published before outbox\.adopt\(\).*HINT: .*by SELECT outbox\.adopt\(\)/s,
+	'and says what will not become of them, and how it does');
 sleep 2; # in which a worker would have come and begun to send
 is(workers('twin'), '0', 'no worker runs in a copy');
 is($redis->xlen('events'), 100, 'nothing comes from it');

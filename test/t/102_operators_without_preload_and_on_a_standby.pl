@@ -69,6 +69,13 @@ is($standby->safe_psql('postgres', $doctor), 'preload problem, standby ok, versi
 $standby->append_conf('postgresql.conf', "shared_preload_libraries = 'outbox'\n");
 $standby->restart;
 is($standby->safe_psql('postgres', $doctor), 'preload ok, standby ok, version ok', 'and finds nothing wrong with a standby that publishes nothing');
+foreach my $try ([ q{outbox.wait_until_idle('1 s')}, 'nothing is published during recovery', 'Wait on the primary server' ],
+	[ q{outbox.receive('billing', gen_random_uuid())}, 'cannot receive an event on a standby', 'Send it to the primary' ],
+	[ q{outbox.emit('order', 1, 'e', '{}')}, 'cannot emit an event on a standby', 'Connect to the primary' ])
+{
+	my ($call, $what, $way) = @$try;
+	like(($standby->psql('postgres', "SELECT $call"))[2], qr/ERROR:  $what.*HINT:  $way/s, "$call on a standby");
+}
 no_server_crashed($standby);
 no_server_crashed($node);
 done_testing();
