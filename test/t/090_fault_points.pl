@@ -89,8 +89,10 @@ my %how = (
 	'spare.' => \&spare,
 	'adopt.' => sub
 	{
+		# (some, and one at a time: after the last step it is over)
+		Outbox::Faults::put('adopt.rows', 1);
 		try_sql(q(INSERT INTO outbox_internal.log (created_at, id, xid, aggregate_type, aggregate_id, event_type, payload)
-			VALUES (now(), gen_random_uuid(), '3', 'nobody', 'k', 'x', '1')));
+			SELECT now(), gen_random_uuid(), '3', 'nobody', 'k', 'x', '1' FROM generate_series(1, 3)));
 		try_sql(q(SET outbox.allow_loss = on; INSERT INTO outbox_internal.adoption (begun_at, home, phase, first, starts) VALUES (clock_timestamp(), outbox_internal.home(), 'pending', 3, '{}')
 			ON CONFLICT DO NOTHING));
 	},
