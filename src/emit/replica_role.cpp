@@ -3,8 +3,10 @@
 #include "pg/schemas.h"
 
 extern "C" {
+#include "access/relation.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
@@ -31,8 +33,20 @@ bool IsEventView(Oid relation) {
 // Of a view of somebody's own.
 bool Emits(const Trigger& trigger) {
   const char* name = get_func_name(trigger.tgfoid);
-  return name != nullptr && strcmp(name, "emit_outboxevent") == 0 &&
-         get_func_namespace(trigger.tgfoid) == get_namespace_oid(pg::kSchema, true);
+  return name != nullptr && (strcmp(name, "emit_outboxevent") == 0 || strcmp(name, "event_insert") == 0) &&
+         pg::IsOurSchema(get_func_namespace(trigger.tgfoid));
+}
+
+// Whether it has a trigger that would emit its rows, and does not fire under this role.
+bool HasSilentTrigger(Relation view) {
+  const TriggerDesc* triggers = view->trigdesc;
+  for (int t = 0; triggers != nullptr && t < triggers->numtriggers; t++) {
+    const Trigger& trigger = triggers->triggers[t];
+    if (TRIGGER_FOR_INSERT(trigger.tgtype) && trigger.tgenabled == TRIGGER_FIRES_ON_ORIGIN && Emits(trigger)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 // The executor works on a copy of the relation's triggers that is this query's own.
@@ -67,7 +81,18 @@ void InstallReplicaRoleHook() {
 }
 
 bool InsertsWouldBeLost(Oid relation) {
-  return InReplicaRole() && IsEventView(relation);
+  if (!InReplicaRole() || get_rel_relkind(relation) != RELKIND_VIEW) {
+    return false;
+  }
+  if (IsEventView(relation)) {
+    return true;
+  }
+  Relation view = try_relation_open(relation, AccessShareLock);
+  const bool lost = view != nullptr && HasSilentTrigger(view);
+  if (view != nullptr) {
+    relation_close(view, AccessShareLock);
+  }
+  return lost;
 }
 
 }  // namespace outbox::emit

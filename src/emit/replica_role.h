@@ -12,7 +12,8 @@ namespace outbox::emit {
 // Once per backend, from _PG_init.
 void InstallReplicaRoleHook();
 
-// Whether rows of a COPY ... FROM into this view would be lost (no hook of the executor sees COPY). Plain.
+// Whether rows of a COPY ... FROM into this view, ours or one with a trigger of ours, would be lost (no hook of the
+// executor sees COPY). Plain.
 bool InsertsWouldBeLost(Oid relation);
 
 }  // namespace outbox::emit
