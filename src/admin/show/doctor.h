@@ -80,6 +80,9 @@ void CheckForeignRows(Findings* findings);
 void CheckPublications(Findings* findings);
 void CheckSubscriptions(Findings* findings);
 
+// doctor_row_triggers.cpp: those that call outbox.emit_row(). Returns how many rows it added: none where all is well.
+size_t CheckRowTriggers(Findings* findings);
+
 // doctor_inbox.cpp: adds rows only where the inbox is used
 void CheckInbox(Findings* findings);
 // Consumers receive in this database, and nothing was ever emitted or routed here.

@@ -64,66 +64,6 @@ void CheckGuards(Findings* findings) {
   }
 }
 
-namespace {
-
-constexpr size_t kTold = 20;
-
-// AFTER triggers of a row fire by name, and what one of them changes has all of its own triggers fire before the next
-// one. So an emit_row trigger behind one that changes the same row emits the newer version of it first. What runs for
-// foreign keys does not: its changes queue behind the statement's. Nor does what fires at commit. A trigger that is
-// called for INSERT alone, or DELETE alone, has one event of a row. What a volatile function changes is not known,
-// others change nothing. Partitions have triggers of their own beside those of their parents, and it is the parent's
-// that is renamed.
-constexpr const char* kFiresLate = R"(
-WITH RECURSIVE emitting AS (
-  SELECT t.oid, t.oid AS made, t.tgrelid, t.tgname, t.tgtype, t.tgenabled
-  FROM pg_trigger t WHERE t.tgfoid = to_regprocedure('outbox.emit_row()') AND t.tgparentid = 0 AND NOT t.tginitdeferred
-  UNION ALL
-  SELECT t.oid, p.made, t.tgrelid, t.tgname, t.tgtype, t.tgenabled FROM emitting p JOIN pg_trigger t ON t.tgparentid = p.oid
-), late AS (
-  SELECT m.tgrelid, m.tgname, array_agg(DISTINCT o.tgname) AS others, array_agg(DISTINCT e.tgrelid) AS relations
-  FROM emitting e JOIN pg_trigger m ON m.oid = e.made JOIN pg_trigger o ON o.tgrelid = e.tgrelid AND o.tgname < e.tgname
-  WHERE e.tgenabled IN ('O', 'A') AND o.tgenabled IN ('O', 'A') AND NOT o.tgisinternal AND NOT o.tginitdeferred
-    AND o.tgtype & 67 = 1 AND o.tgtype & e.tgtype & 28 <> 0 AND e.tgtype & 28 NOT IN (4, 8)
-    AND o.tgfoid = ANY (ARRAY(SELECT p.oid FROM pg_proc p WHERE p.provolatile = 'v' AND p.pronamespace <> 'outbox'::regnamespace))
-  GROUP BY m.oid, m.tgrelid, m.tgname
-)
-SELECT l.tgrelid::regclass::text, string_agg(quote_ident(l.tgname), ', ' ORDER BY l.tgname),
-       (SELECT string_agg(DISTINCT quote_ident(o), ', ') FROM late k, unnest(k.others[1:5]) o WHERE k.tgrelid = l.tgrelid),
-       string_agg(coalesce(format('ALTER TRIGGER %I ON %s RENAME TO ', l.tgname, l.tgrelid::regclass) || quote_ident(f.name) || ';',
-                           format('Rename trigger %I so that its name comes first.', l.tgname)), ' ' ORDER BY l.tgname)
-FROM late l LEFT JOIN LATERAL (
-  SELECT (prefix || l.tgname)::name AS name FROM unnest('{00_,!00_}'::text[]) prefix
-  WHERE (prefix || l.tgname)::name < l.others[1]
-    AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = ANY (l.relations || l.tgrelid) AND t.tgname = (prefix || l.tgname)::name)
-  ORDER BY prefix COLLATE "C" DESC LIMIT 1
-) f ON true
-GROUP BY l.tgrelid ORDER BY 1)";
-
-// Returns how much there was to tell.
-size_t CheckFiringOrder(Findings* findings) {
-  const std::vector<Row> rows = RunSql(Access::kRead, kFiresLate);
-  for (size_t i = 0; i < rows.size() && i < kTold; i++) {
-    const Row& row = rows[i];
-    findings->Warn(
-        "triggers",
-        "Trigger " + row[1].value() + " on " + row[0].value() + ", which calls outbox.emit_row(), fires after " +
-            row[2].value() +
-            ": of a row that is changed there once more the newer version is emitted first, and the older one "
-            "last.",
-        row[3].value() +
-            " Triggers fire in the order of their names. (Right also where the other trigger is innocent. Or "
-            "declare its function STABLE: then it can change no row.)");
-  }
-  if (rows.size() > kTold) {
-    findings->Warn("triggers", "And there are " + std::to_string(rows.size() - kTold) + " more such tables.",
-                   "Give triggers that call outbox.emit_row() names that come first, such as \"00_events\".");
-  }
-  return rows.size();
-}
-
-}  // namespace
-
 // Others' may look, and not take (trigger_commands.h). What they raise comes up in workers and in emitters.
 void CheckTriggers(Findings* findings) {
   const std::vector<Row> rows = RunSql(
@@ -139,7 +79,7 @@ void CheckTriggers(Findings* findings) {
                        " is not one of outbox: an error in it stops what writes there, emitters or workers.",
                    "DROP TRIGGER " + row[0].value() + " ON " + row[1].value() + ";");
   }
-  if (rows.size() + CheckFiringOrder(findings) == 0) {
+  if (rows.size() + CheckRowTriggers(findings) == 0) {
     findings->Ok("triggers", "Nobody has added a trigger to the tables of outbox; those that emit rows fire first.");
   }
 }
