@@ -62,7 +62,8 @@ int FindColumn(const TriggerData* trigger, const char* name) {
         (errcode(ERRCODE_UNDEFINED_COLUMN),
          errmsg("column \"%s\" of table \"%s\" does not exist", name, RelationGetRelationName(trigger->tg_relation)),
          errdetail("It is an argument of trigger \"%s\", which calls outbox.emit_row().", trigger->tg_trigger->tgname),
-         errhint("Create the trigger again with the right column name.")));
+         errhint("Drop the trigger and create it again, in one transaction: with the name that the column has now, or "
+                 "without it if it was to be left out and is dropped. outbox.doctor() has the statements.")));
   }
   return column;
 }

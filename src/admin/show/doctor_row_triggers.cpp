@@ -1,5 +1,5 @@
-// What outbox.doctor() says of triggers that call outbox.emit_row(): which of them emit nothing, or emit in the wrong
-// order [P].
+// What outbox.doctor() says of triggers that call outbox.emit_row(): which of them emit nothing, stop what writes, or
+// emit in the wrong order [P].
 #include "admin/show/doctor.h"
 
 namespace outbox::admin {
@@ -70,6 +70,41 @@ size_t CheckSilent(Findings* findings) {
       });
 }
 
+// What a migration of columns has left behind. Arguments are the aggregate type, the key column, the beginning of the
+// event type, and columns to leave out, each with a zero byte behind it.
+constexpr const char* kColumnsGone = R"(
+SELECT quote_ident(t.tgname), t.tgrelid::regclass::text,
+       string_agg('"' || a.value || '"', ', ' ORDER BY a.n) FILTER (WHERE a.gone), bool_or(a.gone AND a.n = 2),
+       format('BEGIN; DROP TRIGGER %I ON %s; %s EXECUTE FUNCTION outbox.emit_row(%s);%s COMMIT;', t.tgname, t.tgrelid::regclass,
+              (regexp_match(pg_get_triggerdef(t.oid), '^(.*) EXECUTE FUNCTION '))[1],
+              string_agg(quote_literal(a.value), ', ' ORDER BY a.n) FILTER (WHERE NOT a.gone OR a.n = 2),
+              format(CASE t.tgenabled WHEN 'A' THEN ' ALTER TABLE %s ENABLE ALWAYS TRIGGER %I;'
+                                      WHEN 'R' THEN ' ALTER TABLE %s ENABLE REPLICA TRIGGER %I;' ELSE '' END,
+                     t.tgrelid::regclass, t.tgname))
+FROM pg_trigger t, LATERAL (
+  SELECT m.n, v.value, (m.n = 2 OR m.n > 3) AND NOT EXISTS (
+    SELECT FROM pg_attribute c WHERE c.attrelid = t.tgrelid AND c.attname::text = v.value AND c.attnum > 0 AND NOT c.attisdropped) AS gone
+  FROM regexp_matches(encode(t.tgargs, 'hex'), '((?:(?!00)..)*)00', 'g') WITH ORDINALITY m (hex, n),
+       convert_from(decode(m.hex[1], 'hex'), getdatabaseencoding()) v (value)
+) a
+WHERE t.tgfoid = to_regprocedure('outbox.emit_row()') AND t.tgparentid = 0 AND t.tgenabled <> 'D'
+GROUP BY t.oid, t.tgname, t.tgrelid, t.tgenabled HAVING bool_or(a.gone) ORDER BY 2, 1)";
+
+size_t CheckColumns(Findings* findings) {
+  return TellOfEach(RunSql(Access::kRead, kColumnsGone), findings, "triggers", "Mend those that are named first.",
+                    [findings](const Row& row) {
+                      findings->Problem("triggers",
+                                        RowTrigger(row[0], row[1]) + "names what is no column there, " +
+                                            row[2].value() + ": every write that fires it fails.",
+                                        (row[3] == "t" ? "With the key column's name as it is now in place of the old "
+                                                         "one: "
+                                                       : "If it was dropped: ") +
+                                            row[4].value() +
+                                            " A column to leave out that has another name now stands there by that "
+                                            "name, or it is published.");
+                    });
+}
+
 // AFTER triggers of a row fire by name, and what one of them changes has all of its own triggers fire before the next
 // one. So an emit_row trigger behind one that changes the same row emits the newer version of it first. What runs for
 // foreign keys does not: its changes queue behind the statement's. Nor does what fires at commit. A trigger that is
@@ -120,7 +155,7 @@ size_t CheckFiringOrder(Findings* findings) {
 }  // namespace
 
 size_t CheckRowTriggers(Findings* findings) {
-  return CheckSilent(findings) + CheckFiringOrder(findings);
+  return CheckColumns(findings) + CheckSilent(findings) + CheckFiringOrder(findings);
 }
 
 }  // namespace outbox::admin
