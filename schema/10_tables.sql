@@ -36,7 +36,7 @@ COMMENT ON COLUMN outbox_internal.log.deliver_at IS 'not to be delivered before 
 -- Takes an event when the table of its day is not there and cannot be made at once. No partition: a session that
 -- attaches one holds a lock until his transaction ends, a default partition is locked by each that is attached, and any
 -- other bounds would be untrue.
-CREATE TABLE outbox_internal.log_spare (LIKE outbox_internal.log INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS)
+CREATE TABLE outbox_internal.log_spare (LIKE outbox_internal.log INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS) USING heap
   WITH (fillfactor = 100, autovacuum_enabled = false, toast.autovacuum_enabled = false);
 CREATE INDEX log_spare_xid ON outbox_internal.log_spare USING btree (xid);
 COMMENT ON TABLE outbox_internal.log_spare IS 'a part of the log beside its day tables: events whose day had no table, and no background worker was free to make it; read like the log, and emptied as a whole when all of it has expired';
@@ -51,7 +51,7 @@ COMMENT ON TABLE outbox_internal.emit_key IS 'what dedupe_key of emit() has emit
 COMMENT ON COLUMN outbox_internal.emit_key.at IS 'created_at of the event';
 COMMENT ON COLUMN outbox_internal.emit_key.digest IS 'SHA-256 of topic (as outbox.grant_emit() counts it), a zero byte and key, in UTF-8: nobody reads a key here';
 COMMENT ON COLUMN outbox_internal.emit_key.id IS 'id of the event';
-CREATE TABLE outbox_internal.emit_key_spare (LIKE outbox_internal.emit_key INCLUDING COMMENTS) WITH (fillfactor = 100, autovacuum_enabled = false);
+CREATE TABLE outbox_internal.emit_key_spare (LIKE outbox_internal.emit_key INCLUDING COMMENTS) USING heap WITH (fillfactor = 100, autovacuum_enabled = false);
 CREATE INDEX emit_key_spare_digest ON outbox_internal.emit_key_spare USING btree (digest);
 CREATE INDEX emit_key_spare_at ON outbox_internal.emit_key_spare USING btree (at);
 COMMENT ON TABLE outbox_internal.emit_key_spare IS 'keys whose day had no table; emptied as a whole when all of them have expired';
@@ -81,7 +81,7 @@ CREATE TABLE outbox.route (
   created_by      name        NOT NULL DEFAULT CURRENT_USER,
   format          text        NOT NULL DEFAULT 'outbox',
   CONSTRAINT route_on_failure CHECK (on_failure IN ('skip', 'block'))
-);
+) USING heap;
 COMMENT ON TABLE outbox.route IS 'which events go to which destination, under which topic; change through create_route, alter_route, drop_route';
 COMMENT ON COLUMN outbox.route.id IS 'a route made later under the same name is a new one, with a new id';
 COMMENT ON COLUMN outbox.route.name IS 'name for people';
@@ -117,7 +117,7 @@ CREATE TABLE outbox_internal.lane (
   home        text,
   repeats_to  pg_snapshot,
   PRIMARY KEY (route_id, lane)
-);
+) USING heap;
 COMMENT ON TABLE outbox_internal.lane IS 'ordered reading positions of routes, and which relay worker owns each; claimed with FOR UPDATE SKIP LOCKED';
 COMMENT ON COLUMN outbox_internal.lane.route_id IS 'route';
 COMMENT ON COLUMN outbox_internal.lane.lane IS 'number within the route, from 0';
@@ -174,7 +174,7 @@ CREATE TABLE outbox_internal.server_run (
   number   bigint      NOT NULL,
   there_to timestamptz,
   noted_to timestamptz
-);
+) USING heap;
 COMMENT ON TABLE outbox_internal.server_run IS 'lives of Redis servers, and what each still had when a worker met it, before anything new was written';
 COMMENT ON COLUMN outbox_internal.server_run.server IS 'destination that met it first; another with the same address asks only about what was noted since';
 COMMENT ON COLUMN outbox_internal.server_run.run IS 'hash of the configured address, run id and replication id of the server (the first 16 characters of each)';
@@ -199,7 +199,7 @@ CREATE TABLE outbox_internal.foreign_event (
   xid            xid8,
   home           text,
   subscribed     boolean
-);
+) USING heap;
 -- adopt() goes through them in this order, in batches.
 CREATE INDEX foreign_event_created_at_idx ON outbox_internal.foreign_event (created_at);
 COMMENT ON INDEX outbox_internal.foreign_event_created_at_idx IS 'the order in which outbox.adopt() goes through them';
@@ -225,7 +225,7 @@ CREATE TABLE outbox_internal.identity (
   instance          text        NOT NULL,
   adopted_at        timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
   restored_in       text
-);
+) USING heap;
 COMMENT ON TABLE outbox_internal.identity IS 'which server and database this outbox belongs to; a copy differs and stays silent until outbox.adopt()';
 COMMENT ON COLUMN outbox_internal.identity.system_identifier IS 'of the server, from pg_control_system()';
 COMMENT ON COLUMN outbox_internal.identity.database IS 'oid of the database';
@@ -243,7 +243,7 @@ COMMENT ON INDEX outbox_internal.identity_one_idx IS 'there is one identity at m
 CREATE TABLE outbox_internal.origin (
   system_identifier bigint NOT NULL,
   database          oid    NOT NULL
-);
+) USING heap;
 COMMENT ON TABLE outbox_internal.origin IS 'server and database whose transaction ids the log and the positions of lanes hold; a dump does not bring it, a copy of the files does';
 COMMENT ON COLUMN outbox_internal.origin.system_identifier IS 'as in outbox_internal.identity';
 COMMENT ON COLUMN outbox_internal.origin.database IS 'as in outbox_internal.identity';
@@ -264,7 +264,7 @@ CREATE TABLE outbox_internal.adoption (
   nothing  boolean     NOT NULL DEFAULT false,
   later    text[]      NOT NULL DEFAULT '{}',
   CONSTRAINT adoption_phase CHECK (phase IN ('pending', 'history'))
-);
+) USING heap;
 CREATE UNIQUE INDEX adoption_one_idx ON outbox_internal.adoption ((true));
 COMMENT ON TABLE outbox_internal.adoption IS 'a restored dump whose events are being moved into the log: one row while that lasts, none else';
 COMMENT ON INDEX outbox_internal.adoption_one_idx IS 'one at a time';
@@ -283,7 +283,7 @@ CREATE TABLE outbox_internal.adopted (
   xid    bigint   NOT NULL PRIMARY KEY,
   wanted bigint[] NOT NULL,
   before bigint[] NOT NULL
-);
+) USING heap;
 COMMENT ON TABLE outbox_internal.adopted IS 'numbers below all transaction ids of a server that events of restored dumps have in outbox_internal.log.xid';
 COMMENT ON COLUMN outbox_internal.adopted.xid IS 'the number';
 COMMENT ON COLUMN outbox_internal.adopted.wanted IS 'routes that had these events still to get, by id';

@@ -33,7 +33,7 @@ CREATE TABLE outbox_internal.parked (
   PRIMARY KEY (route_id, created_at, id, replay),
   CONSTRAINT parked_state CHECK (state IN ('retrying', 'blocked', 'scheduled', 'dead')),
   CONSTRAINT parked_due CHECK ((due_at IS NOT NULL) = (state IN ('retrying', 'scheduled')))
-) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
+) USING heap WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 -- What is due, by the workers that may send it; what waits behind what, and which keys are held; dead letters; single
 -- events. A state is only in the index that is searched for it: a million blocked or dead rows slow nothing.
 CREATE INDEX parked_due_idx ON outbox_internal.parked (route_id, lane, due_at, created_at) WHERE due_at IS NOT NULL AND order_key IS NOT NULL;
@@ -130,7 +130,7 @@ CREATE TABLE outbox_internal.side_lane (
   PRIMARY KEY (route_id, lane, side),
   FOREIGN KEY (route_id, lane) REFERENCES outbox_internal.lane (route_id, lane) ON DELETE CASCADE ON UPDATE CASCADE,
   CONSTRAINT side_lane_number CHECK (side > 0)
-);
+) USING heap;
 COMMENT ON TABLE outbox_internal.side_lane IS 'reading positions of topics that are in trouble or paused; they belong to their lane''s owner';
 COMMENT ON COLUMN outbox_internal.side_lane.route_id IS 'route';
 COMMENT ON COLUMN outbox_internal.side_lane.lane IS 'lane that it left';
@@ -155,7 +155,7 @@ CREATE TABLE outbox_internal.side_topic (
   forked_at     timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
   PRIMARY KEY (route_id, lane, topic),
   FOREIGN KEY (route_id, lane, side) REFERENCES outbox_internal.side_lane (route_id, lane, side) ON DELETE CASCADE ON UPDATE CASCADE
-);
+) USING heap;
 COMMENT ON TABLE outbox_internal.side_topic IS 'topics that side lanes serve; nearly always one to a side lane';
 COMMENT ON COLUMN outbox_internal.side_topic.route_id IS 'route';
 COMMENT ON COLUMN outbox_internal.side_topic.lane IS 'lane';
@@ -182,7 +182,7 @@ CREATE TABLE outbox.pause (
   CONSTRAINT pause_of_what CHECK ((route_id IS NULL) <> (server IS NULL)
     AND (topic IS NULL OR (route_id IS NOT NULL AND aggregate_type IS NULL))
     AND (aggregate_type IS NULL) = (aggregate_id IS NULL) AND (aggregate_type IS NULL OR route_id IS NOT NULL))
-);
+) USING heap;
 CREATE UNIQUE INDEX pause_what_idx ON outbox.pause (coalesce(route_id, 0), coalesce(server, ''::name), coalesce(topic, ''), coalesce(aggregate_type, ''), coalesce(aggregate_id, ''));
 COMMENT ON TABLE outbox.pause IS 'what people have stopped: a route, a destination, a topic or a key of a route; see outbox.pause() and outbox.resume()';
 COMMENT ON INDEX outbox.pause_what_idx IS 'once each';
@@ -205,7 +205,7 @@ CREATE TABLE outbox.audit (
   event_id uuid,
   detail   jsonb       NOT NULL DEFAULT '{}',
   reason   text
-);
+) USING heap;
 CREATE INDEX audit_at_idx ON outbox.audit (at);
 CREATE INDEX audit_event_idx ON outbox.audit (event_id) WHERE event_id IS NOT NULL;
 COMMENT ON TABLE outbox.audit IS 'what people did, and where a worker put a lane back: one row per action, never changed';

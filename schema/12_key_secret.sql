@@ -1,7 +1,7 @@
 -- What order keys are hashed under: src/base/order_key.h. Not in a dump: adopt() hashes anew what a dump brings.
 CREATE TABLE outbox_internal.key_secret (
   secret uuid NOT NULL
-);
+) USING heap;
 COMMENT ON TABLE outbox_internal.key_secret IS 'one row, never changed: the secret under which order keys are hashed, so that nobody can choose a key that shares its hash with another';
 COMMENT ON COLUMN outbox_internal.key_secret.secret IS 'at random, from gen_random_uuid()';
 REVOKE ALL ON outbox_internal.key_secret FROM PUBLIC;

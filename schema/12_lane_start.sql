@@ -19,7 +19,7 @@ CREATE TABLE outbox_internal.lane_start (
   fork_to       pg_snapshot,
   fork_done_to  timestamptz,
   PRIMARY KEY (route_id, at, lane, topic)
-);
+) USING heap;
 COMMENT ON TABLE outbox_internal.lane_start IS 'where all lanes of a route began anew (a seek, another number of lanes), and where each stood before';
 COMMENT ON COLUMN outbox_internal.lane_start.route_id IS 'route';
 COMMENT ON COLUMN outbox_internal.lane_start.at IS 'when: a reading of the shared clock, outbox_internal.lane.since of the lanes that began';

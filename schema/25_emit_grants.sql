@@ -26,7 +26,7 @@ CREATE TABLE IF NOT EXISTS outbox_internal.emit_right (
   role_id           oid,
   topics            text[],
   system_identifier bigint
-);
+) USING heap;
 COMMENT ON TABLE outbox_internal.emit_right IS 'roles that grant_emit() let emit, and to which topics; change through grant_emit and revoke_emit';
 COMMENT ON COLUMN outbox_internal.emit_right.role IS 'role; its name counts where role_id does not';
 COMMENT ON COLUMN outbox_internal.emit_right.role_id IS 'its oid, which counts where system_identifier is this server''s and there is such a role; NULL: there was none of that name when the row came';

@@ -11,7 +11,7 @@ CREATE TABLE IF NOT EXISTS outbox_internal.event_schema (
   changed_at     timestamptz NOT NULL DEFAULT pg_catalog.now(),
   changed_by     name        NOT NULL DEFAULT SESSION_USER,
   PRIMARY KEY (aggregate_type, event_type)
-);
+) USING heap;
 COMMENT ON TABLE outbox_internal.event_schema IS 'JSON Schemas that emit() asserts; change through outbox.event_schema() and outbox.drop_event_schema()';
 COMMENT ON COLUMN outbox_internal.event_schema.aggregate_type IS 'of which events';
 COMMENT ON COLUMN outbox_internal.event_schema.event_type IS 'of which events';

@@ -18,7 +18,7 @@ CREATE TABLE outbox.replay (
   state      text        NOT NULL DEFAULT 'copying',
   reason     text,
   CONSTRAINT replay_state CHECK (state IN ('copying', 'interrupted', 'scheduled', 'cancelled'))
-);
+) USING heap;
 COMMENT ON TABLE outbox.replay IS 'replays: delivered events that people have had sent again; what of a replay is still to be sent is in outbox_internal.parked under its number';
 COMMENT ON SEQUENCE outbox.replay_number_seq IS 'numbers of replays';
 COMMENT ON COLUMN outbox.replay.number IS 'what cancel_replay() takes, what the header outbox-replay says, and outbox_internal.parked.replay';

@@ -11,7 +11,7 @@ BEGIN
   FOREACH name IN ARRAY ARRAY(SELECT pg_catalog.format('inbox_day_%s', pg_catalog.lpad(d::text, 2, '0')) FROM pg_catalog.generate_series(0, 31) d)
                         OPERATOR(pg_catalog.||) ARRAY['inbox_undated_a', 'inbox_undated_b'] LOOP
     EXECUTE pg_catalog.format('CREATE TABLE IF NOT EXISTS outbox_internal.%I (event_id uuid NOT NULL, consumer text COLLATE "C" NOT NULL, '
-      'CONSTRAINT %I PRIMARY KEY (consumer, event_id)) WITH (fillfactor = 100, autovacuum_enabled = %s)',
+      'CONSTRAINT %I PRIMARY KEY (consumer, event_id)) USING heap WITH (fillfactor = 100, autovacuum_enabled = %s)',
       name, name OPERATOR(pg_catalog.||) '_pkey', CASE WHEN name OPERATOR(pg_catalog.~) 'day' THEN 'false' ELSE 'true' END);
     EXECUTE pg_catalog.format('COMMENT ON TABLE outbox_internal.%I IS %L', name,
       CASE WHEN name OPERATOR(pg_catalog.~) 'day' THEN 'inbox: events handled, of one UTC day in 32, that of the time in their id; emptied as a whole when outbox.inbox_retention is over'
@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS outbox_internal.inbox_kept (
   kept_from    date        NOT NULL,
   turned_at    timestamptz NOT NULL,
   last_emptied integer     NOT NULL
-);
+) USING heap;
 COMMENT ON TABLE outbox_internal.inbox_kept IS 'inbox: one row, made with the first mark: from which day on marks are kept. It only goes forward';
 COMMENT ON COLUMN outbox_internal.inbox_kept.kept_from IS 'UTC day: marks of earlier ones may be gone';
 COMMENT ON COLUMN outbox_internal.inbox_kept.turned_at IS 'when one of the two undated tables was last emptied';
@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS outbox_internal.inbox_key (
   key        text COLLATE "C" NOT NULL,
   created_at bigint           NOT NULL,
   CONSTRAINT inbox_key_pkey PRIMARY KEY (consumer, source, key)
-) WITH (fillfactor = 80);
+) USING heap WITH (fillfactor = 80);
 COMMENT ON TABLE outbox_internal.inbox_key IS 'inbox: of each key the newest event that was handled';
 COMMENT ON COLUMN outbox_internal.inbox_key.consumer IS 'who has handled it';
 COMMENT ON COLUMN outbox_internal.inbox_key.source IS 'where keys are unique: a topic, for instance';
@@ -55,7 +55,7 @@ CREATE TABLE IF NOT EXISTS outbox_internal.inbox_stream (
   stream   text COLLATE "C" NOT NULL,
   reached  bigint           NOT NULL,
   CONSTRAINT inbox_stream_pkey PRIMARY KEY (consumer, stream)
-) WITH (fillfactor = 50);
+) USING heap WITH (fillfactor = 50);
 COMMENT ON TABLE outbox_internal.inbox_stream IS 'inbox: of each stream the last position that was handled';
 COMMENT ON COLUMN outbox_internal.inbox_stream.consumer IS 'who has handled it';
 COMMENT ON COLUMN outbox_internal.inbox_stream.stream IS 'what is numbered: a topic''s partition, for instance';
@@ -68,7 +68,7 @@ CREATE TABLE IF NOT EXISTS outbox_internal.receive_right (
   role_id           oid,
   consumers         text[],
   system_identifier bigint
-);
+) USING heap;
 COMMENT ON TABLE outbox_internal.receive_right IS 'roles that grant_receive() let receive, and as which consumers; change through grant_receive and revoke_receive';
 COMMENT ON COLUMN outbox_internal.receive_right.role IS 'role; its name counts where role_id does not';
 COMMENT ON COLUMN outbox_internal.receive_right.role_id IS 'its oid, which counts where system_identifier is this server''s and there is such a role; NULL: there was none of that name when the row came';

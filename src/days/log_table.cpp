@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "days/day_table_ddl.h"
 #include "days/table_check.h"
 
 extern "C" {
@@ -19,9 +20,14 @@ namespace {
 void CheckColumns(Relation heap) {
   const char* wrong = WrongForReading(heap, kLogRules, kLogColumns);
   if (wrong != nullptr) {
+    const bool partition = RelationGetRelid(heap) != SpareTable();
     ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                     errmsg("table \"%s\" is not a day table of outbox_internal.log", RelationGetRelationName(heap)),
-                    errdetail("%s", wrong), errhint("Detach it from outbox_internal.log, or undo what was altered.")));
+                    errdetail("%s", wrong),
+                    partition ? errhint("Detach it from outbox_internal.log, or undo what was altered.")
+                              : errhint("It belongs to the extension, whose owner undoes what was altered; of its "
+                                        "access method: SET outbox.allow_loss = on; ALTER TABLE "
+                                        "outbox_internal.log_spare SET ACCESS METHOD heap.")));
   }
 }
 

@@ -43,7 +43,7 @@ CREATE TABLE outbox_internal.adoption (
   nothing  boolean     NOT NULL DEFAULT false,
   later    text[]      NOT NULL DEFAULT '{}',
   CONSTRAINT adoption_phase CHECK (phase IN ('pending', 'history'))
-);
+) USING heap;
 CREATE UNIQUE INDEX adoption_one_idx ON outbox_internal.adoption ((true));
 COMMENT ON TABLE outbox_internal.adoption IS 'a restored dump whose events are being moved into the log: one row while that lasts, none else';
 COMMENT ON INDEX outbox_internal.adoption_one_idx IS 'one at a time';
@@ -62,7 +62,7 @@ CREATE TABLE outbox_internal.adopted (
   xid    bigint   NOT NULL PRIMARY KEY,
   wanted bigint[] NOT NULL,
   before bigint[] NOT NULL
-);
+) USING heap;
 COMMENT ON TABLE outbox_internal.adopted IS 'numbers below all transaction ids of a server that events of restored dumps have in outbox_internal.log.xid';
 COMMENT ON COLUMN outbox_internal.adopted.xid IS 'the number';
 COMMENT ON COLUMN outbox_internal.adopted.wanted IS 'routes that had these events still to get, by id';

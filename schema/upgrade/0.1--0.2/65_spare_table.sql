@@ -4,7 +4,7 @@
 -- Takes an event when the table of its day is not there and cannot be made at once. No partition: a session that
 -- attaches one holds a lock until his transaction ends, a default partition is locked by each that is attached, and any
 -- other bounds would be untrue.
-CREATE TABLE outbox_internal.log_spare (LIKE outbox_internal.log INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS)
+CREATE TABLE outbox_internal.log_spare (LIKE outbox_internal.log INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING COMMENTS) USING heap
   WITH (fillfactor = 100, autovacuum_enabled = false, toast.autovacuum_enabled = false);
 CREATE INDEX log_spare_xid ON outbox_internal.log_spare USING btree (xid);
 COMMENT ON TABLE outbox_internal.log_spare IS 'a part of the log beside its day tables: events whose day had no table, and no background worker was free to make it; read like the log, and emptied as a whole when all of it has expired';

@@ -10,7 +10,7 @@ COMMENT ON TABLE outbox_internal.emit_key IS 'what dedupe_key of emit() has emit
 COMMENT ON COLUMN outbox_internal.emit_key.at IS 'created_at of the event';
 COMMENT ON COLUMN outbox_internal.emit_key.digest IS 'SHA-256 of topic (as outbox.grant_emit() counts it), a zero byte and key, in UTF-8: nobody reads a key here';
 COMMENT ON COLUMN outbox_internal.emit_key.id IS 'id of the event';
-CREATE TABLE outbox_internal.emit_key_spare (LIKE outbox_internal.emit_key INCLUDING COMMENTS) WITH (fillfactor = 100, autovacuum_enabled = false);
+CREATE TABLE outbox_internal.emit_key_spare (LIKE outbox_internal.emit_key INCLUDING COMMENTS) USING heap WITH (fillfactor = 100, autovacuum_enabled = false);
 CREATE INDEX emit_key_spare_digest ON outbox_internal.emit_key_spare USING btree (digest);
 CREATE INDEX emit_key_spare_at ON outbox_internal.emit_key_spare USING btree (at);
 COMMENT ON TABLE outbox_internal.emit_key_spare IS 'keys whose day had no table; emptied as a whole when all of them have expired';
