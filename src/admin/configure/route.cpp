@@ -112,12 +112,6 @@ void WarnWithoutWorkers() {
 }
 
 // Processes that this database wants with the routes it has.
-int WantedHere() {
-  Row row = RunSql(Access::kWrite, "SELECT 1 + least(count(*), $1::bigint) FROM outbox_internal.lane",
-                   {Cell(std::to_string(outbox::pg::settings.workers))})[0];
-  return std::atoi(row[0].value().c_str());
-}
-
 void InsertLanes(const std::string& route_id, const std::string& lanes, const RouteStart& start) {
   RunSql(Access::kWrite,
          "INSERT INTO outbox_internal.lane (route_id, lane, window_from, window_to, done_to, home) "
@@ -366,7 +360,7 @@ OUTBOX_FUNCTION(outbox_create_route) {
     WarnOfBoth(name.c_str());
   }
   WarnWithoutWorkers();
-  WarnOfFewSlots(WantedHere());
+  WarnOfFewSlots(WantedHere(Access::kWrite));
   PG_RETURN_INT64(std::strtoll(id.c_str(), nullptr, 10));
 }
 

@@ -9,10 +9,20 @@
 
 namespace outbox::admin {
 
+int WantedHere(Access access) {
+  const Row row = RunSql(access, "SELECT 1 + least(count(*), $1::bigint) FROM outbox_internal.lane",
+                         {Cell(std::to_string(pg::settings.workers))})[0];
+  return std::atoi(row[0].value().c_str());
+}
+
 Processes CountProcesses(int mine) {
   Processes processes;
-  processes.wanted = mine < 0 ? pg::WantedProcesses(InvalidOid) : pg::WantedProcesses(MyDatabaseId) + mine;
   processes.places = pg::ProcessSlots();
+  if (mine < 0 && processes.places == 0) {
+    const Identities identities = CountIdentities();
+    mine = identities.all > 0 && !identities.IsCopy() ? WantedHere(Access::kRead) : -1;
+  }
+  processes.wanted = mine < 0 ? pg::WantedProcesses(InvalidOid) : pg::WantedProcesses(MyDatabaseId) + mine;
   return processes;
 }
 
@@ -32,7 +42,9 @@ std::string FewSlotsText(const Processes& processes) {
 }
 
 std::string FewSlotsHint(const Processes& processes) {
-  return pg::Guard([wanted = processes.wanted] { return pg::RoomHint(wanted); });
+  const std::string hint = pg::Guard([wanted = processes.wanted] { return pg::RoomHint(wanted); });
+  // Only a keeper knows what its database wants.
+  return processes.places > 0 ? hint : hint + " Other databases that use outbox take more.";
 }
 
 bool HasNoSlot() {

@@ -11,8 +11,10 @@ struct Processes {
   bool enough() const { return places > 0 && wanted <= places; }
 };
 
-// `mine`: how many this database wants, or is about to want; less than 0: as the launcher knows it. Needs the shared
-// memory.
+// How many this database has use for, by its lanes: a keeper and relay workers.
+int WantedHere(Access access);
+// `mine`: how many this database wants, or is about to want; less than 0: as its keeper has told, or, where no keeper
+// can run, as its lanes say. Needs the shared memory.
 Processes CountProcesses(int mine = -1);
 // "max_worker_processes = 8, ..., leaves room for 4 of 100 processes that are wanted.", "... for 4 processes, and 3 are
 // wanted."

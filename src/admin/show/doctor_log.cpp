@@ -9,9 +9,19 @@
 #include "days/log_table.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
+#include "pg/process_slots.h"
 #include "pg/settings.h"
 
 namespace outbox::admin {
+
+namespace {
+
+// The keeper does, or a process that emit() asks for.
+bool CanMakeDays() {
+  return (pg::Shared() != nullptr ? pg::ProcessSlots() : max_worker_processes - (pg::ServersOwn() - 1)) > 0;
+}
+
+}  // namespace
 
 void CheckDayTables(Findings* findings) {
   std::vector<Row> missing =
@@ -50,7 +60,10 @@ void CheckDayTables(Findings* findings) {
     findings->Ok("day tables", "The day tables of today and tomorrow are there.");
   } else {
     findings->Warn("day tables", "There is no day table outbox_internal.log_" + missing[0][0].value() + " yet.",
-                   "The keeper makes them ahead of time; without it emit() has each made at first use.");
+                   CanMakeDays() ? "The keeper makes them ahead of time; without it emit() has each made at first use."
+                                 : "max_worker_processes = " + std::to_string(max_worker_processes) +
+                                       " has no room for a process that could make it: until it has, events go to "
+                                       "outbox_internal.log_spare, and none is lost.");
   }
 }
 

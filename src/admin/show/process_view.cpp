@@ -94,6 +94,32 @@ Row ProcessRow(const DatabaseView& view, bool keeper, int wanted, int running, c
           detail};
 }
 
+Row LauncherRow(const Cell& room) {
+  const bool launched = pg::Shared()->launcher_pid != 0;
+  const std::string stands = LauncherStands();
+  const bool none = !launched && max_worker_processes < pg::ServersOwn();
+  return {Cell(),
+          Cell("launcher"),
+          Cell("1"),
+          Cell(launched ? "1" : "0"),
+          Cell(!stands.empty() ? "stands"
+               : launched      ? "running"
+               : none          ? "no place"
+                               : "starting"),
+          !stands.empty() ? Cell(stands)
+          : none          ? room
+          : launched      ? Cell()
+                          : Cell("It is started again within seconds; see the server log.")};
+}
+
+// This database, of which the launcher knows nothing.
+void AddWithoutPlace(int relays, const Cell& why, ResultSet* result) {
+  const Cell name = NameOf(MyDatabaseId);
+  result->Add({name, Cell("keeper"), Cell("1"), Cell("0"), Cell("no place"), why});
+  const auto [state, detail] = relays > 0 ? std::pair<Cell, Cell>("no place", why) : WhyNone();
+  result->Add({name, Cell("relay"), Cell(std::to_string(relays)), Cell("0"), state, detail});
+}
+
 }  // namespace
 
 }  // namespace outbox::admin
@@ -123,30 +149,26 @@ OUTBOX_FUNCTION(outbox_process) {
       total++;
     }
   }
-  const bool launched = outbox::pg::Shared()->launcher_pid != 0;
-  const std::string stands = LauncherStands();
-  result.Add({Cell(), Cell("launcher"), Cell("1"), Cell(launched ? "1" : "0"),
-              Cell(!stands.empty() ? "stands"
-                   : launched      ? "running"
-                                   : "starting"),
-              stands.empty() ? Cell() : Cell(stands)});
+  const Cell room = all.enough() ? Cell(FewSlotsText(all)) : Cell(FewSlotsText(all) + " " + FewSlotsHint(all));
+  result.Add(LauncherRow(room));
   result.Add({Cell(), Cell("all"), std::to_string(all.wanted), std::to_string(total),
-              Cell(all.enough() ? "running" : "in turn"),
-              all.enough() ? Cell(FewSlotsText(all)) : Cell(FewSlotsText(all) + " " + FewSlotsHint(all))});
+              Cell(all.enough()      ? "running"
+                   : all.places == 0 ? "no place"
+                                     : "in turn"),
+              room});
   for (const DatabaseView& view : ReadDatabaseViews()) {
     if (view.active || view.closed) {
       result.Add(ProcessRow(view, true, 1, running[{view.database, outbox::pg::WorkerKind::kKeeper}], all));
       result.Add(ProcessRow(view, false, view.relays, running[{view.database, outbox::pg::WorkerKind::kRelay}], all));
     }
   }
-  if (HasNoSlot()) {
-    const Cell name = NameOf(MyDatabaseId);
-    const Cell why = NoSlotText() + " " + kNoSlotHint;
-    result.Add({name, Cell("keeper"), Cell("1"), Cell("0"), Cell("no place"), why});
-    const int relays =
-        RelaysWithoutPlace(RunSql(Access::kRead, "SELECT EXISTS (SELECT FROM outbox.route)")[0][0] == "t");
-    const auto [state, detail] = relays > 0 ? std::pair<Cell, Cell>("no place", why) : WhyNone();
-    result.Add({name, Cell("relay"), Cell(std::to_string(relays)), Cell("0"), state, detail});
+  if (all.places == 0) {
+    if (all.wanted > 0) {
+      AddWithoutPlace(all.wanted - 1, room, &result);
+    }
+  } else if (HasNoSlot()) {
+    AddWithoutPlace(RelaysWithoutPlace(RunSql(Access::kRead, "SELECT EXISTS (SELECT FROM outbox.route)")[0][0] == "t"),
+                    Cell(NoSlotText() + " " + kNoSlotHint), &result);
   }
   return static_cast<Datum>(0);
 }
