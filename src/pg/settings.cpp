@@ -104,7 +104,8 @@ void DefineSettings() {
       &settings.allow_loss, false, PGC_SUSET, GUC_NOT_IN_SAMPLE, nullptr, nullptr, nullptr);
   DefineCustomEnumVariable("outbox.lone_emit", "What is done about a transaction that emits and changes nothing else.",
                            "An event that is not in the transaction of the change it tells of can be lost, or tell of "
-                           "what never happened. warn: once in a session.",
+                           "what never happened. warn: once in a session. Nothing is said or refused where "
+                           "track_counts is off.",
                            &settings.lone_emit, static_cast<int>(LoneEmit::kWarn), kLoneEmits, PGC_USERSET, 0, nullptr,
                            nullptr, nullptr);
   DefineCustomBoolVariable("outbox.allow_json_null", "Lets a payload be JSON null.",
