@@ -132,6 +132,7 @@ Findings LookAtAll() {
   }
   LookAt({{"identity", CheckIdentity},
           {"clock", CheckClock},
+          {"durability", CheckDurability},
           {"retention", CheckRetention},
           {"publications", CheckPublications},
           {"subscriptions", CheckSubscriptions},

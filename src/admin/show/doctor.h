@@ -47,6 +47,7 @@ bool CheckVersion(Findings* findings);  // false: library and objects are of two
 void CheckIdentity(Findings* findings);
 void CheckProcesses(Findings* findings);
 void CheckClock(Findings* findings);
+void CheckDurability(Findings* findings);
 // False: somebody has tables locked that the other checks read, for longer than a moment; nothing waits for that. Adds
 // a row then, and only then.
 bool CheckLocks(Findings* findings);

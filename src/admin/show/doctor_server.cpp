@@ -15,6 +15,10 @@
 #include "pg/wait.h"
 #include "pg/wall.h"
 
+extern "C" {
+#include "access/xlog.h"
+}
+
 namespace outbox::admin {
 
 namespace {
@@ -350,6 +354,24 @@ void CheckStandby(Findings* findings) {
   CheckPreload(findings);
   (void)CheckVersion(findings);
   findings->Ok("standby", "This is a standby: it publishes nothing until it is promoted, and then goes on by itself.");
+}
+
+// A worker has the WAL flushed before it publishes, which is worth what the server's flush is. Without full_page_writes
+// a file system that writes whole pages is as safe, and whether it does cannot be seen from here.
+void CheckDurability(Findings* findings) {
+  if (!enableFsync) {
+    findings->Warn("durability",
+                   "fsync is off: when the machine fails, what was committed can be gone, and of that events that were "
+                   "published already.",
+                   "For data that may be lost, of tests for instance, nothing has to be done. Else: ALTER SYSTEM SET "
+                   "fsync = on; SELECT pg_reload_conf();");
+  } else if (!fullPageWrites) {
+    findings->Ok("durability",
+                 "fsync is on. full_page_writes is off: right where the file system never writes a part of a page, as "
+                 "ZFS; elsewhere, when the machine fails, pages of the log can be damaged.");
+  } else {
+    findings->Ok("durability", "fsync and full_page_writes are on.");
+  }
 }
 
 void CheckClock(Findings* findings) {

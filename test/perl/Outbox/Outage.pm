@@ -63,7 +63,7 @@ sub value { return $node->safe_psql('shop', $_[0]) }
 sub play
 {
 	@page = ();
-	$node = new_node(name => 'shop', extension => 0, conf => "log_min_messages = warning\n");
+	$node = new_node(name => 'shop', extension => 0, conf => "log_min_messages = warning\nfsync = on\n");
 	$kafka = Outbox::Kafka->start;
 	my $redis = Outbox::Redis->start;
 	$kafka->create_topic('outbox.event.order', 3);
