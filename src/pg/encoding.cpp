@@ -1,6 +1,7 @@
 #include "pg/encoding.h"
 
 extern "C" {
+#include "catalog/namespace.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 }
@@ -38,6 +39,23 @@ std::string_view FromUtf8(std::string_view text) {
     return text;
   }
   return Answer(text, pg_any_to_server(text.data(), static_cast<int>(text.size()), PG_UTF8));
+}
+
+const char* TryUtf8(const char* text) {
+  const int size = static_cast<int>(strlen(text));
+  if (SpeaksUtf8() || size == 0) {
+    return text;
+  }
+  const Oid conversion = FindDefaultConversionProc(GetDatabaseEncoding(), PG_UTF8);
+  if (!OidIsValid(conversion)) {
+    return nullptr;
+  }
+  const int room = size * MAX_CONVERSION_GROWTH + 1;
+  char* converted = static_cast<char*>(palloc(static_cast<Size>(room)));
+  auto* from = reinterpret_cast<unsigned char*>(const_cast<char*>(text));
+  const int done = pg_do_encoding_conversion_buf(conversion, GetDatabaseEncoding(), PG_UTF8, from, size,
+                                                 reinterpret_cast<unsigned char*>(converted), room, true);
+  return done == size ? converted : nullptr;
 }
 
 const char* CutShort(const char* text, int most) {

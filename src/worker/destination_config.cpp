@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <utility>
 
+#include "admin/lookup/option_list.h"
 #include "admin/lookup/used_mapping.h"
 #include "log/loss/pg_server_runs.h"
 #include "pg/library_directory.h"
@@ -20,7 +21,6 @@ extern "C" {
 #include "catalog/pg_foreign_data_wrapper.h"
 #include "catalog/pg_foreign_server.h"
 #include "catalog/pg_user_mapping.h"
-#include "commands/defrem.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -37,16 +37,6 @@ struct RawServer {
   sink::OptionList server;
   sink::OptionList mapping;
 };
-
-// Plain, except for `out`, which owns memory.
-void AppendOptions(List* options, sink::OptionList* out) {
-  ListCell* cell = nullptr;
-  foreach (cell, options) {
-    DefElem* option = static_cast<DefElem*>(lfirst(cell));
-    const char* value = defGetString(option);
-    out->emplace_back(option->defname, value);
-  }
-}
 
 // One row of a catalog by its index. Not through the caches: workers are told of a change when it is committed, a
 // moment before the messages go out that empty caches, and what is read then counts until the next change.
@@ -67,11 +57,11 @@ class Lookup {
   Form row() const {
     return reinterpret_cast<Form>(GETSTRUCT(tuple_));
   }
-  void Options(int column, sink::OptionList* out) const {
+  void Options(int column, const sink::SinkKind* kind, sink::OptionList* out) const {
     bool null = true;
     Datum options = heap_getattr(tuple_, column, RelationGetDescr(relation_), &null);
     if (!null) {
-      AppendOptions(untransformRelOptions(options), out);
+      admin::AppendOptions(untransformRelOptions(options), kind, out);
     }
   }
   // No destructor: an error jumps over this, and its transaction closes all.
@@ -88,14 +78,14 @@ class Lookup {
   HeapTuple tuple_;
 };
 
-bool ReadMapping(Oid user, Oid server, sink::OptionList* out) {
+bool ReadMapping(Oid user, Oid server, const sink::SinkKind* kind, sink::OptionList* out) {
   Lookup mapping(UserMappingRelationId, UserMappingUserServerIndexId,
                  {{Anum_pg_user_mapping_umuser, ObjectIdGetDatum(user)},
                   {Anum_pg_user_mapping_umserver, ObjectIdGetDatum(server)}},
                  F_OIDEQ);
   const bool found = mapping.found();
   if (found) {
-    mapping.Options(Anum_pg_user_mapping_umoptions, out);
+    mapping.Options(Anum_pg_user_mapping_umoptions, kind, out);
   }
   mapping.Close();
   return found;
@@ -119,10 +109,11 @@ void ReadServer(const char* name, Oid extension_owner, RawServer* raw) {
     raw->wrapper.assign(NameStr(wrapper.row<Form_pg_foreign_data_wrapper>()->fdwname));
   }
   wrapper.Close();
-  server.Options(Anum_pg_foreign_server_srvoptions, &raw->server);
+  const sink::SinkKind* kind = sink::FindKind(raw->wrapper);
+  server.Options(Anum_pg_foreign_server_srvoptions, kind, &raw->server);
   server.Close();
   for (Oid role : admin::RolesOfMapping(owner, extension_owner)) {
-    if (ReadMapping(role, raw->oid, &raw->mapping)) {
+    if (ReadMapping(role, raw->oid, kind, &raw->mapping)) {
       break;
     }
   }

@@ -114,7 +114,7 @@ std::vector<sink::CheckupRow> TestDestination(const Destination& destination, co
   const UserMappings mappings = FindUserMappings(Access::kRead, request.server);
   sink::CheckupRequest asked;
   sink::OptionProblem problem =
-      sink::MergeOptions(kind, destination.options, UsedMapping(destination.oid), &asked.config.options);
+      sink::MergeOptions(kind, destination.options, UsedMapping(kind, destination.oid), &asked.config.options);
   if (!problem.ok()) {
     rows.push_back(Problem("options", ErrorClass::kConfig, "BAD_OPTION", problem.message,
                            problem.detail + (problem.detail.empty() ? "" : " ") + problem.hint));

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "admin/lookup/option_list.h"
 #include "pg/entry.h"
 #include "sink/kind.h"
 
@@ -19,6 +20,7 @@ extern "C" {
 
 namespace {
 
+using outbox::admin::NotInUtf8;
 using outbox::pg::Guard;
 using outbox::pg::UserError;
 
@@ -71,6 +73,11 @@ Datum Validate(FunctionCallInfo fcinfo) {
   bool is_superuser = Guard([] { return superuser(); });
   outbox::sink::OptionPlace place =
       catalog == ForeignServerRelationId ? outbox::sink::OptionPlace::kServer : outbox::sink::OptionPlace::kMapping;
+  if (const char* name = Guard([&] { return NotInUtf8(untransformRelOptions(PG_GETARG_DATUM(0)), &kind); })) {
+    throw UserError{ERRCODE_INVALID_PARAMETER_VALUE,
+                    "option \"" + std::string(name) + "\" has a character that UTF-8 does not have", "",
+                    "Brokers get texts in UTF-8, whatever the database's encoding is."};
+  }
   outbox::sink::OptionProblem problem = outbox::sink::CheckOptions(kind, place, options, is_superuser);
   if (!problem.ok()) {
     const char* s = problem.sqlstate;

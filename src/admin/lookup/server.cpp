@@ -1,11 +1,11 @@
 #include "admin/lookup/server.h"
 
+#include "admin/lookup/option_list.h"
 #include "pg/guard.h"
 #include "pg/rights.h"
 
 extern "C" {
 #include "catalog/pg_foreign_server.h"
-#include "commands/defrem.h"
 #include "foreign/foreign.h"
 #include "storage/lmgr.h"
 }
@@ -23,12 +23,8 @@ bool Lookup(const char* name, Destination* destination) {
   destination->oid = server->serverid;
   const char* wrapper = GetForeignDataWrapper(server->fdwid)->fdwname;
   destination->wrapper = wrapper;
-  ListCell* cell = nullptr;
-  foreach (cell, server->options) {
-    DefElem* option = static_cast<DefElem*>(lfirst(cell));
-    const char* value = defGetString(option);
-    destination->options.emplace_back(option->defname, value);
-  }
+  destination->kind = sink::FindKind(destination->wrapper);
+  AppendOptions(server->options, destination->kind, &destination->options);
   return true;
 }
 
@@ -51,7 +47,6 @@ std::optional<Destination> FindDestination(const std::string& name, std::string*
     return std::nullopt;
   }
   *wrapper = destination.wrapper;
-  destination.kind = sink::FindKind(destination.wrapper);
   if (destination.kind == nullptr) {
     return std::nullopt;
   }

@@ -12,7 +12,7 @@ struct Destination {
   unsigned int oid = 0;
   std::string wrapper;
   const sink::SinkKind* kind = nullptr;
-  sink::OptionList options;  // of the server, as written
+  sink::OptionList options;  // of the server, as AppendOptions() gives them
 };
 
 // Returns nullopt if there is no foreign server of that name, or its wrapper is not one of outbox's (`wrapper` is

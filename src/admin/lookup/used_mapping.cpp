@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "admin/lookup/option_list.h"
 #include "admin/lookup/server.h"
 #include "pg/guard.h"
 #include "pg/rights.h"
@@ -14,7 +15,6 @@ extern "C" {
 #include "access/table.h"
 #include "catalog/pg_extension.h"
 #include "catalog/pg_user_mapping.h"
-#include "commands/defrem.h"
 #include "foreign/foreign.h"
 #include "utils/fmgroids.h"
 #include "utils/rel.h"
@@ -76,20 +76,14 @@ UserMappings FindUserMappings(Access access, const std::string& server) {
 namespace {
 
 // Plain, except for what it fills.
-bool ReadMapping(Oid user, Oid server, sink::OptionList* out) {
+bool ReadMapping(Oid user, Oid server, const sink::SinkKind* kind, sink::OptionList* out) {
   HeapTuple tuple = SearchSysCache2(USERMAPPINGUSERSERVER, ObjectIdGetDatum(user), ObjectIdGetDatum(server));
   if (!HeapTupleIsValid(tuple)) {
     return false;
   }
   bool null = true;
   const Datum options = SysCacheGetAttr(USERMAPPINGUSERSERVER, tuple, Anum_pg_user_mapping_umoptions, &null);
-  List* list = null ? NIL : untransformRelOptions(options);
-  ListCell* cell = nullptr;
-  foreach (cell, list) {
-    DefElem* option = static_cast<DefElem*>(lfirst(cell));
-    const char* value = defGetString(option);
-    out->emplace_back(option->defname, value);
-  }
+  AppendOptions(null ? NIL : untransformRelOptions(options), kind, out);
   ReleaseSysCache(tuple);
   return true;
 }
@@ -109,12 +103,13 @@ Oid ExtensionOwner() {
 
 }  // namespace
 
-sink::OptionList UsedMapping(unsigned int server_oid) {
+sink::OptionList UsedMapping(const sink::SinkKind& kind, unsigned int server_oid) {
   sink::OptionList options;
   sink::OptionList* out = &options;
-  pg::Guard([server_oid, out] {
+  const sink::SinkKind* of = &kind;
+  pg::Guard([server_oid, of, out] {
     for (Oid role : RolesOfMapping(GetForeignServer(server_oid)->owner, ExtensionOwner())) {
-      if (ReadMapping(role, server_oid, out)) {
+      if (ReadMapping(role, server_oid, of, out)) {
         break;
       }
     }

@@ -27,7 +27,7 @@ std::array<unsigned int, 3> RolesOfMapping(unsigned int server_owner, unsigned i
 // Throws PgError.
 UserMappings FindUserMappings(Access access, const std::string& server);
 // Its options, secrets included: never show them. Empty: there is none. Throws PgError.
-sink::OptionList UsedMapping(unsigned int server_oid);
+sink::OptionList UsedMapping(const sink::SinkKind& kind, unsigned int server_oid);
 // A sentence that names the owners.
 std::string UserMappingRule(const UserMappings& mappings);
 
