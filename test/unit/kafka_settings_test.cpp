@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "kafka_sink_fixture.h"
+#include "sink/kafka/options.h"
+#include "sink/options.h"
 
 namespace outbox::sink::kafka {
 namespace {
@@ -53,6 +55,42 @@ TEST_F(KafkaSettingsTest, WhatOnlyTunesIsLeftOutWhereTheLibraryDoesNotKnowIt) {
   SinkConfig config;
   config.options = {{"bootstrap.servers", "localhost:1"}, {"made.up", "1"}};
   EXPECT_FALSE(MakeSettings(config, &settings).ok());
+}
+
+// Bounds of ours are within those of the library, and its checks of one option against another stand in nobody's way.
+TEST_F(KafkaSettingsTest, EachOptionAloneMakesAClientAtItsEnds) {
+  std::vector<std::pair<std::string, std::string>> tries;
+  for (const OptionRule& rule : OptionRules()) {
+    const bool number = rule.type == ValueType::kInteger || rule.type == ValueType::kNumber;
+    if (rule.canonical == nullptr && (rule.group == OptionGroup::kOwner || rule.group == OptionGroup::kSuperuser) &&
+        number) {
+      tries.emplace_back(rule.name, std::to_string(rule.min));
+      tries.emplace_back(rule.name, std::to_string(rule.max));
+    }
+  }
+  tries.emplace_back("reconnect.backoff.ms", "2001");
+  tries.emplace_back("reconnect.backoff.max.ms", "49");
+  EXPECT_GT(tries.size(), 50u);
+  for (const auto& [name, value] : tries) {
+    SinkConfig config;
+    config.options = {{"bootstrap.servers", "localhost:1"}, {name, value}};
+    Settings settings;
+    rd_kafka_conf_t* conf = nullptr;
+    const Status status = MakeSettings(config, &settings);
+    if (!status.ok()) {
+      EXPECT_NE(status.error().message.find("does not know"), std::string::npos) << name << " = " << value;
+      continue;
+    }
+    ASSERT_TRUE(settings.MakeConf(&conf).ok());
+    char text[512] = "";
+    rd_kafka_t* client = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof text);
+    EXPECT_NE(client, nullptr) << name << " = " << value << ": " << text;
+    if (client == nullptr) {
+      rd_kafka_conf_destroy(conf);
+    } else {
+      rd_kafka_destroy(client);
+    }
+  }
 }
 
 // The library keeps records for linger.ms: nothing is stalled by that, and nothing forgotten.

@@ -343,6 +343,25 @@ TEST(OptionLists, ATwinThroughAnAliasIsADuplicate) {
   EXPECT_TRUE(CheckOptions(kRedis, kServer, {{"ca_pem", kPem}, {"tls", "on"}}, false).ok());
 }
 
+// The library says so only when a client is made of them, which stops the destination.
+TEST(OptionLists, WhatTheLibraryRefusesTogetherIsRefused) {
+  const std::vector<OptionList> refused = {
+      {{"reconnect.backoff.ms", "5000"}, {"reconnect.backoff.max.ms", "4999"}},
+      {{"https.ca.pem", kPem}, {"https.ca.location", "/ca.pem"}},
+      {{"sasl.oauthbearer.method", "oidc"}, {"enable.sasl.oauthbearer.unsecure.jwt", "on"}}};
+  for (const OptionList& options : refused) {
+    const OptionProblem problem = CheckOptions(kKafka, kServer, options, true);
+    EXPECT_STREQ(problem.sqlstate, "22023");
+    for (const auto& [name, value] : options) {
+      EXPECT_NE(problem.message.find('"' + name + '"'), std::string::npos) << problem.message;
+      EXPECT_TRUE(CheckOptions(kKafka, kServer, {{name, value}}, true).ok()) << name << " alone";
+    }
+  }
+  EXPECT_TRUE(
+      CheckOptions(kKafka, kServer, {{"reconnect.backoff.ms", "5000"}, {"reconnect.backoff.max.ms", "5000"}}, false)
+          .ok());
+}
+
 TEST(MergeOptions, GivesCanonicalNamesAndSpelling) {
   Options merged;
   OptionProblem problem = MergeOptions(kKafka,

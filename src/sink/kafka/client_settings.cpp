@@ -46,6 +46,19 @@ uint64_t Number(const Options& options, const char* name) {
   return found == options.end() ? 0 : std::strtoull(found->second.c_str(), nullptr, 10);
 }
 
+// The library takes no longest delay that is shorter than the first one (the validator refuses that of a pair): where
+// only one of the two was chosen, the other one's default makes way.
+void SetReconnectBackoff(Settings* settings) {
+  constexpr uint64_t kFirstMs = 50;
+  constexpr uint64_t kLongestMs = 2000;
+  const auto longest = settings->chosen.find("reconnect.backoff.max.ms");
+  settings->defaults["reconnect.backoff.ms"] = std::to_string(
+      longest == settings->chosen.end() ? kFirstMs
+                                        : std::min(kFirstMs, Number(settings->chosen, longest->first.c_str())));
+  settings->defaults["reconnect.backoff.max.ms"] =
+      std::to_string(std::max(kLongestMs, Number(settings->chosen, "reconnect.backoff.ms")));
+}
+
 // If only one of the two was chosen, derives the other.
 void SetTimeouts(uint64_t max_record, Settings* settings) {
   uint64_t socket = Number(settings->chosen, "socket.timeout.ms");
@@ -110,8 +123,6 @@ Options Defaults(const SinkConfig& config, uint64_t max_record) {
       {"socket.nagle.disable", "true"},
       {"connections.max.idle.ms", kIdleMs},
       {"topic.metadata.propagation.max.ms", "5000"},
-      {"reconnect.backoff.ms", "50"},
-      {"reconnect.backoff.max.ms", "2000"},
   };
 }
 
@@ -159,6 +170,7 @@ Status MakeSettings(const SinkConfig& config, Settings* settings) {
   settings->files = NamedFiles(settings->chosen, {"ssl.ca.location", "ssl.crl.location", "ssl.certificate.location",
                                                   "ssl.key.location", "ssl.keystore.location"});
   SetTimeouts(max_record, settings);
+  SetReconnectBackoff(settings);
   settings->linger_micros = static_cast<int64_t>(Number(settings->chosen, "linger.ms")) * 1000;
   settings->patience = {};
   settings->patience.stalled += settings->linger_micros;

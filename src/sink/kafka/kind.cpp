@@ -9,6 +9,28 @@ namespace outbox::sink::kafka {
 
 namespace {
 
+// What the library would refuse together, only once a client is made: the destination would stand for good.
+OptionProblem CheckTogether(const Options& options) {
+  const int64_t first = IntegerOption(options, "reconnect.backoff.ms", 0);
+  const int64_t longest = IntegerOption(options, "reconnect.backoff.max.ms", first);
+  if (longest < first) {
+    return {kInvalidValue, "option \"reconnect.backoff.max.ms\" is below \"reconnect.backoff.ms\"",
+            "The longest delay is " + std::to_string(longest) + " ms, the first one " + std::to_string(first) + " ms.",
+            "Set reconnect.backoff.max.ms to at least that, or leave it out."};
+  }
+  if (HasOption(options, "https.ca.pem") && HasOption(options, "https.ca.location")) {
+    return {kInvalidValue, "options \"https.ca.pem\" and \"https.ca.location\" exclude each other", "",
+            "Leave one of them out."};
+  }
+  if (TextOption(options, "sasl.oauthbearer.method", "default") == "oidc" &&
+      BoolOption(options, "enable.sasl.oauthbearer.unsecure.jwt", false)) {
+    return {kInvalidValue,
+            "option \"enable.sasl.oauthbearer.unsecure.jwt\" and \"sasl.oauthbearer.method\" oidc exclude each other",
+            "Tokens are made by the client itself, or fetched from elsewhere.", "Leave one of them out."};
+  }
+  return {};
+}
+
 OptionProblem CheckMerged(const Options& options) {
   std::string protocol = TextOption(options, "security.protocol", "plaintext");
   if (HasOption(options, "sasl.password") && !protocol.starts_with("sasl_")) {
@@ -74,6 +96,7 @@ constinit const SinkKind kKind = {
     .options_hint = "Options are the producer properties of librdkafka, under their own names.",
     .foreign_options = kForeign,
     .required = {"bootstrap.servers", "A Kafka destination is found through at least one host:port.", "host:9092"},
+    .check_together = CheckTogether,
     .check_merged = CheckMerged,
     .topic_template = &kPortableTopicTemplate,
     .bad_topic = BadPortableTopic,
