@@ -136,6 +136,31 @@ TEST_F(KafkaSettingsTest, WhatAnOldLibraryCannotDoIsSaid) {
   EXPECT_EQ(settings.Explain(tls, alert, 0x020800ff), alert);
 }
 
+// Better no sink than one that ends with a crash whenever a token is renewed.
+TEST_F(KafkaSettingsTest, TokensThatTheLibraryCannotRenewAreRefused) {
+  const Options tokens = {{"security.protocol", "sasl_plaintext"},
+                          {"sasl.mechanism", "OAUTHBEARER"},
+                          {"enable.sasl.oauthbearer.unsecure.jwt", "true"},
+                          {"sasl.oauthbearer.config", "principal=outbox"}};
+  EXPECT_TRUE(CrashesAtRenewal(tokens, 0x020002ff));
+  EXPECT_TRUE(CrashesAtRenewal(tokens, 0x020101ff));
+  EXPECT_FALSE(CrashesAtRenewal(tokens, 0x020200ff));
+  Options fetched = tokens;
+  fetched.erase("enable.sasl.oauthbearer.unsecure.jwt");
+  EXPECT_FALSE(CrashesAtRenewal(fetched, 0x020002ff));
+
+  SinkConfig config;
+  config.options = tokens;
+  config.options["bootstrap.servers"] = "localhost:1";
+  Settings settings;
+  const Status status = MakeSettings(config, &settings);
+  EXPECT_EQ(status.ok(), !CrashesAtRenewal(tokens, rd_kafka_version())) << status.error().message;
+  if (!status.ok()) {
+    EXPECT_EQ(status.error().error_class, ErrorClass::kConfig);
+    EXPECT_NE(status.error().message.find("that takes librdkafka 2.2.0"), std::string::npos);
+  }
+}
+
 TEST_F(KafkaSettingsTest, AnOutageLongerThanAnyTimeoutThatWasAskedForFailsNothing) {
   cluster_.CreateTopic("outage", 2);
   Open({{"message.timeout.ms", "300"}, {"delivery.timeout.ms", "300"}, {"reconnect.backoff.max.ms", "100"}});

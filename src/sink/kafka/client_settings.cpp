@@ -39,6 +39,10 @@ constexpr const char* kIdleMs = "180000";
 // wants from 4 on; the first that shows all certificates of ssl.certificate.pem (#4894).
 constexpr int kScramSince = 0x020601ff;
 constexpr int kChainSince = 0x020800ff;
+// From the first on, to before the other, the timer that renews a token which the library makes itself uses a queue
+// that was never made: the program ends by SIGSEGV, each time (the code of its releases, and tried with 2.0.2).
+constexpr int kRenewalCrashesFrom = 0x010900ff;
+constexpr int kRenewalWorksFrom = 0x020200ff;
 constexpr const char* kBeginsCertificate = "-----BEGIN CERTIFICATE-----";
 
 uint64_t Number(const Options& options, const char* name) {
@@ -148,6 +152,13 @@ Options Fixed() {
 
 }  // namespace
 
+bool CrashesAtRenewal(const Options& chosen, int version) {
+  return version >= kRenewalCrashesFrom && version < kRenewalWorksFrom &&
+         TextOption(chosen, "sasl.mechanism", "") == "OAUTHBEARER" &&
+         TextOption(chosen, "security.protocol", "").starts_with("sasl_") &&
+         BoolOption(chosen, "enable.sasl.oauthbearer.unsecure.jwt", false);
+}
+
 Status MakeSettings(const SinkConfig& config, Settings* settings) {
   const uint64_t max_record = std::min<uint64_t>(std::max(kDefaultMaxRecord, config.max_message_bytes), 1000000000);
   settings->defaults = Defaults(config, max_record);
@@ -169,6 +180,12 @@ Status MakeSettings(const SinkConfig& config, Settings* settings) {
   }
   settings->files = NamedFiles(settings->chosen, {"ssl.ca.location", "ssl.crl.location", "ssl.certificate.location",
                                                   "ssl.key.location", "ssl.keystore.location"});
+  if (CrashesAtRenewal(settings->chosen, rd_kafka_version())) {
+    return Status(ErrorClass::kConfig, "OLD_LIBRARY",
+                  "librdkafka " + std::string(rd_kafka_version_str()) +
+                      " crashes when it renews a token of \"enable.sasl.oauthbearer.unsecure.jwt\": that takes "
+                      "librdkafka 2.2.0");
+  }
   SetTimeouts(max_record, settings);
   SetReconnectBackoff(settings);
   settings->linger_micros = static_cast<int64_t>(Number(settings->chosen, "linger.ms")) * 1000;

@@ -50,6 +50,9 @@ struct Settings {
   std::string WhyNone(const char* said) const;
 };
 
+// Whether the library of that version, as rd_kafka_version() has it, would end the program once a token is renewed.
+bool CrashesAtRenewal(const Options& chosen, int version);
+
 // Fails (class kConfig) when the library refuses a value. Options are checked against our allow-list before they come.
 Status MakeSettings(const SinkConfig& config, Settings* settings);
 
