@@ -24,23 +24,24 @@ namespace {
 
 struct Change {
   std::string names;     // {"name": {"from": ..., "to": ...}}; "{}": nothing has changed
-  bool filters = false;  // which events the route wants has
+  bool filters = false;  // which events the route wants has, or where they go
 };
 
 // What has changed between two JSON objects.
 Change Changes(const std::string& from, const std::string& to) {
-  const Row row = RunSql(Access::kRead,
-                         "SELECT coalesce(jsonb_object_agg(coalesce(a.key, b.key), "
-                         "jsonb_strip_nulls(jsonb_build_object('from', a.value, 'to', b.value))), '{}'), "
-                         "coalesce(bool_or(coalesce(a.key, b.key) IN ('aggregate_types', 'event_types')), false) "
-                         "FROM jsonb_each($1::jsonb) a FULL JOIN jsonb_each($2::jsonb) b ON b.key = a.key "
-                         "WHERE a.value IS DISTINCT FROM b.value",
-                         {Cell(from), Cell(to)})[0];
+  const Row row = RunSql(
+      Access::kRead,
+      "SELECT coalesce(jsonb_object_agg(coalesce(a.key, b.key), "
+      "jsonb_strip_nulls(jsonb_build_object('from', a.value, 'to', b.value))), '{}'), "
+      "coalesce(bool_or(coalesce(a.key, b.key) IN ('aggregate_types', 'event_types', 'topic', 'options')), false) "
+      "FROM jsonb_each($1::jsonb) a FULL JOIN jsonb_each($2::jsonb) b ON b.key = a.key "
+      "WHERE a.value IS DISTINCT FROM b.value",
+      {Cell(from), Cell(to)})[0];
   return {row[0].value(), row[1] == "t"};
 }
 
-// What lookup/former_filters.h asks of a change of filters: when it was, by the clock of events, which may be ahead of
-// the row's own time, and by which transaction.
+// What lookup/former_filters.h and log/loss/lane_history.h ask of a change of filters: when it was, by the clock of
+// events, which may be ahead of the row's own time, and by which transaction.
 void AddFilterChange(const Change& change, JsonObject* detail) {
   if (change.filters) {
     detail->Add("clock", UnixMicrosCell(pg::Guard([] { return pg::ClockNow(); })))

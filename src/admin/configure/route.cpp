@@ -299,6 +299,31 @@ void TellUnwatched(const std::string& name) {
   }
 }
 
+// It is still asked, and what it has lost is sent by the route as it is now: see log/loss/lane_history.h, FindAltered.
+void TellWatchedAsNow(const std::string& name, const std::string& before) {
+  const std::vector<Row> rows = RunSql(
+      Access::kWrite,
+      "SELECT c.narrowed, c.moved FROM (SELECT NOT ((n.now -> 'aggregate_types' @> (n.was -> 'aggregate_types') OR "
+      "n.now -> 'aggregate_types' ? '*') AND (n.now -> 'event_types' @> (n.was -> 'event_types') OR n.now -> "
+      "'event_types' ? '*')) AS narrowed, n.now -> 'topic' <> n.was -> 'topic' OR coalesce(n.now #>> '{options,mode}', "
+      "'stream') <> coalesce(n.was #>> '{options,mode}', 'stream') AS moved FROM (SELECT $2::jsonb AS was, $3::jsonb "
+      "AS "
+      "now) n) c WHERE (c.narrowed OR c.moved) AND EXISTS (SELECT FROM outbox.route r JOIN outbox_internal.progress g "
+      "ON g.route_id = r.id WHERE r.name = $1 AND g.run IS NOT NULL)",
+      {Cell(name), Cell(before), Cell(RouteFace(name))});
+  if (rows.empty()) {
+    return;
+  }
+  const bool narrowed = rows[0][0] == "t";
+  const bool moved = rows[0][1] == "t";
+  Notice(
+      "what route \"" + name + "\" has delivered is sent again as the route is now if its destination loses it",
+      std::string(narrowed ? "What it takes no more is not sent again." : "") + (narrowed && moved ? " " : "") +
+          (moved ? "What went elsewhere goes where the route sends it now." : ""),
+      "outbox.seek() of a route that takes it, or a new route with start => 'earliest' or a timestamp, sends what the "
+      "log still has.");
+}
+
 void TellUnchanged(FunctionCallInfo fcinfo, const std::string& name) {
   bool given = false;
   for (int i = 1; i < PG_NARGS(); i++) {
@@ -434,6 +459,7 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   }
   AuditAlteredRoute(name, before, other_events ? NoLongerWanted(name, lanes_before) : 0);
   outbox::pg::NoteConfigChange();
+  TellWatchedAsNow(name, before);
   if (other_events || server != old[0] || topic != old[1] || key != old[2] || other_format) {
     TellOpen(name);
   }

@@ -446,7 +446,7 @@ void TellLosses(const std::set<std::string>& told, Findings* findings) {
               "FROM outbox.audit a JOIN outbox.route r ON r.name = a.route AND r.server::text = a.detail ->> 'server' "
               "AND a.at >= r.created_at "
               "WHERE a.action IN ('rewind', 'lost writes') AND a.at > now() - interval '1 hour' "
-              "ORDER BY r.server, a.action <> 'lost writes', a.at DESC")) {
+              "ORDER BY r.server, NOT a.detail ? 'missing_since', a.action <> 'lost writes', a.at DESC")) {
     if (told.contains(row[0].value())) {
       continue;
     }

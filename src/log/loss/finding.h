@@ -103,7 +103,18 @@ struct Finding {
     bool any = false;
     int64_t border = DT_NOBEGIN;
     std::string border_at;
+    int64_t kept = DT_NOEND;  // when the oldest position before that was saved
   } beyond;
+
+  // What was delivered before outbox.alter_route() goes again as the route is now: what it takes no more does not
+  // (`narrowed`), and what had another topic or mode goes elsewhere (`moved`). `at`: the last such change; DT_NOBEGIN:
+  // there was none.
+  struct {
+    int64_t at = DT_NOBEGIN;
+    std::string at_text;
+    bool narrowed = false;
+    bool moved = false;
+  } altered;
 
   struct {
     std::vector<LostTopic> topics;

@@ -118,6 +118,50 @@ bool AlteredSince(int64_t route_id, int64_t time) {
   return SPI_processed > 0;
 }
 
+// What the route had at any time is the `from` of a change, or what it has now: it is that which the lane sends again.
+void FindAltered(int64_t route_id, int64_t since, Finding* finding) {
+  static Statement find = {
+      "SELECT max(t.at), coalesce(bool_or(c.narrowed), false), coalesce(bool_or(c.moved), false)"
+      " FROM outbox.route r JOIN outbox.audit a"
+      " ON a.route = r.name AND a.action = 'alter_route' AND a.at >= r.created_at"
+      " CROSS JOIN LATERAL (SELECT coalesce((a.detail ->> 'clock')::timestamptz, a.at) AS at) t"
+      " CROSS JOIN LATERAL (SELECT bool_or(e.key LIKE '%_types' AND NOT (e.now @> e.was OR e.now ? '*')) AS narrowed,"
+      " bool_or(CASE e.key WHEN 'topic' THEN e.now <> e.was WHEN 'options'"
+      " THEN coalesce(e.now ->> 'mode', 'stream') <> coalesce(e.was ->> 'mode', 'stream') END) AS moved"
+      " FROM (SELECT f.key, f.value -> 'from' AS was, CASE f.key WHEN 'aggregate_types'"
+      " THEN to_jsonb(r.aggregate_types) WHEN 'event_types' THEN to_jsonb(r.event_types)"
+      " WHEN 'topic' THEN to_jsonb(r.topic) WHEN 'options' THEN r.options END AS now"
+      " FROM jsonb_each(a.detail -> 'changed') f) e) c"
+      " WHERE r.id = $1 AND (c.narrowed OR c.moved)"
+      " AND (t.at > ($2 - '10 seconds'::interval) AND EXISTS (SELECT FROM outbox_internal.progress g"
+      " WHERE g.route_id = $1 AND g.at > $2 AND g.at < (t.at + '10 seconds'::interval) AND g.acknowledged IS NOT NULL)"
+      " OR t.at > ($2 - '1 day'::interval) AND t.at <= $2"
+      " AND NOT pg_visible_in_snapshot((a.detail ->> 'xid')::xid8, $3::pg_snapshot))",
+      3,
+      {INT8OID, TIMESTAMPTZOID, TEXTOID},
+      nullptr};
+  for (size_t i = 0; i == 0 || i < finding->positions.size(); i++) {
+    Arguments arguments;
+    arguments.Add(Int64GetDatum(route_id));
+    arguments.Add(TimestampTzGetDatum(since));
+    if (finding->positions.empty()) {
+      arguments.AddNull();
+    } else {
+      const Position& position = finding->positions[i];
+      arguments.Add(SnapshotText(position.target ? *position.target : position.base));
+    }
+    RunStatement(&find, arguments.values, arguments.nulls);
+    bool isnull = false;
+    Datum at = ResultDatum(0, 0, &isnull);
+    if (isnull) {
+      continue;
+    }
+    finding->altered.at = Max(finding->altered.at, DatumGetTimestampTz(at));
+    finding->altered.narrowed |= ResultBool(0, 1);
+    finding->altered.moved |= ResultBool(0, 2);
+  }
+}
+
 // What began after a snapshot was taken was emitted after all that is in it; what was under way then is looked up. A
 // reading is taken before the transaction has its number, a moment at most.
 int64_t EmittedSince(const Position& position) {

@@ -20,6 +20,10 @@ int RewindsOfTheHour(const LaneId& lane);
 // The route's topics may have had other names then.
 bool AlteredSince(int64_t route_id, int64_t time);
 
+// Sets finding->altered, of what was delivered after `since`. Up to ten seconds before and after, for what was on its
+// way; a change that was still uncommitted in the positions that are kept is one, too.
+void FindAltered(int64_t route_id, int64_t since, Finding* finding);
+
 // A created_at that is no later than that of anything behind the position, of any lane: a second or so before what was
 // emitted last before it. DT_NOBEGIN: not known. Reads the log, which locks every day table.
 int64_t EmittedSince(const Position& position);

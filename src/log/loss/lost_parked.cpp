@@ -43,11 +43,20 @@ struct ParkedColumns {
 };
 
 // Sends these again: those in `again` from outbox_internal.parked, with what the log has; those in `read`, which a lane
-// reads again, are only noted to be lost. What an operator has changed is not in the log. Returns how many.
+// reads again, are only noted to be lost, if the route still takes them (format/pattern.h), and go like the others if
+// it does not. What an operator has changed is not in the log. Returns how many.
 int64_t PutParkedBack(const LaneId& lane, int64_t at, const ParkedColumns& again, const ParkedColumns& read) {
   static Statement put = {
-      "WITH k AS (SELECT o.*, EXISTS (SELECT FROM outbox.audit a WHERE a.event_id = o.id AND a.action = 'retry'"
-      " AND a.detail -> 'edited' ->> 'topic' IS NOT NULL) AS moved FROM ROWS FROM (unnest($3), unnest($4)) x(at, id)"
+      "WITH n AS (SELECT o.* FROM ROWS FROM (unnest($8), unnest($9)) x(at, id) JOIN outbox_internal.outcome o"
+      " ON o.id = x.id AND o.at = x.at AND o.route_id = $1), g AS (SELECT n.at, n.id FROM n JOIN outbox.route r"
+      " ON r.id = n.route_id JOIN outbox_internal.whole_log l ON l.created_at = n.created_at AND l.id = n.id"
+      " WHERE l.created_at BETWEEN $6 AND $7 AND l.xid = ANY ($5)"
+      " AND EXISTS (SELECT FROM (VALUES (r.aggregate_types, l.aggregate_type), (r.event_types, l.event_type))"
+      " f(patterns, value) WHERE NOT EXISTS (SELECT FROM unnest(f.patterns) p WHERE f.value LIKE"
+      " replace(replace(replace(replace(p, '\\', '\\\\'), '%', '\\%'), '_', '\\_'), '*', '%')))),"
+      " k AS (SELECT o.*, EXISTS (SELECT FROM outbox.audit a WHERE a.event_id = o.id AND a.action = 'retry'"
+      " AND a.detail -> 'edited' ->> 'topic' IS NOT NULL) AS moved"
+      " FROM (SELECT * FROM ROWS FROM (unnest($3), unnest($4)) y(at, id) UNION ALL SELECT * FROM g) x"
       " JOIN outbox_internal.outcome o ON o.id = x.id AND o.at = x.at AND o.route_id = $1 AND NOT EXISTS (SELECT FROM "
       "outbox.audit a"
       " WHERE a.event_id = o.id AND a.action = 'retry' AND (a.detail -> 'edited') ?| '{payload,headers}')),"
@@ -68,21 +77,26 @@ int64_t PutParkedBack(const LaneId& lane, int64_t at, const ParkedColumns& again
       " DO UPDATE SET xid = excluded.xid RETURNING p.created_at, p.id, p.replay, p.topic)"
       " INSERT INTO outbox_internal.outcome (at, route_id, created_at, id, replay, outcome, attempts, topic)"
       " SELECT $10, $1, q.created_at, q.id, q.replay, 'lost', 0, q.topic FROM put q"
-      " UNION ALL SELECT $10, $1, o.created_at, o.id, o.replay, 'lost', 0, o.topic"
-      " FROM ROWS FROM (unnest($8), unnest($9)) x(at, id) JOIN outbox_internal.outcome o ON o.id = x.id AND o.at = x.at"
-      " AND o.route_id = $1",
+      " UNION ALL SELECT $10, $1, n.created_at, n.id, n.replay, 'lost', 0, n.topic FROM n"
+      " WHERE NOT EXISTS (SELECT FROM g WHERE g.at = n.at AND g.id = n.id)",
       11,
       {INT8OID, INT4OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, XID8ARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID,
        TIMESTAMPTZARRAYOID, UUIDARRAYOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
       nullptr};
+  Column xid(again.xid.count + read.xid.count);
+  for (const Column* some : {&again.xid, &read.xid}) {
+    for (int i = 0; i < some->count; i++) {
+      xid.Add(some->values[i]);
+    }
+  }
   Arguments arguments;
   arguments.Add(Int64GetDatum(lane.route_id));
   arguments.Add(Int32GetDatum(lane.lane));
   arguments.Add(again.at.Array(TIMESTAMPTZOID));
   arguments.Add(again.id.Array(UUIDOID));
-  arguments.Add(again.xid.Array(XID8OID));
-  arguments.Add(TimestampTzGetDatum(again.first));
-  arguments.Add(TimestampTzGetDatum(again.last));
+  arguments.Add(xid.Array(XID8OID));
+  arguments.Add(TimestampTzGetDatum(Min(again.first, read.first)));
+  arguments.Add(TimestampTzGetDatum(Max(again.last, read.last)));
   arguments.Add(read.at.Array(TIMESTAMPTZOID));
   arguments.Add(read.id.Array(UUIDOID));
   arguments.AddTime(at);

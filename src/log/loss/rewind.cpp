@@ -50,6 +50,7 @@ void NoteBeyond(const Asked& asked, const Stretch& stretch, Finding* finding) {
     since = EmittedSince(finding->positions.back());
     finding->positions.pop_back();  // no reader is put back to it
   }
+  finding->beyond.kept = Min(finding->beyond.kept, at);
   finding->missing_since = Min(finding->missing_since, since);
   finding->beyond.any = true;
 }
@@ -75,6 +76,20 @@ void AddStart(const LaneId& lane, Finding* finding) {
   RunStatement(&start, values);
   if (SPI_processed > 0) {
     ReadPosition(0, 0, &finding->positions.emplace_back());
+  }
+}
+
+// Whether what is lost is sent by what the route was, or as it is now.
+void NoteAltered(const Asked& asked, Finding* finding) {
+  int64_t since = finding->beyond.kept;
+  if (finding->wanted) {
+    since = Min(since, finding->all ? finding->beyond.border : finding->kept);
+  }
+  if (finding->wanted || finding->beyond.any) {
+    FindAltered(asked.route_id, since, finding);
+  }
+  if (!TIMESTAMP_IS_NOBEGIN(finding->altered.at)) {
+    TimeText(finding->altered.at, &finding->altered.at_text);
   }
 }
 
@@ -283,7 +298,8 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
     if (resend && RewindsOfTheHour(lane) >= kMostAnHour) {
       finding.why_not = "it has done so twenty times within an hour";
     }
-    if (finding.wanted && (!resend || !finding.why_not.empty())) {
+    NoteAltered(asked, &finding);
+    if (finding.wanted && (!resend || !finding.why_not.empty() || !finding.altered.at_text.empty())) {
       NoteMissing(&finding);
     }
     TimeText(finding.missing_since, &finding.missing_since_at);
@@ -310,6 +326,7 @@ Status RewindLane(const LaneId& lane, uint64_t incarnation, const std::string& s
     return std::move(status).OfOwner(owner);
   }
   loss->rewound = rewound;
+  loss->missing = !finding.missing_since_at.empty() || finding.parked.missing > 0;
   loss->error = {ErrorClass::kDestination, "LOST_WRITES", Brief(lane, finding, rewound)};
   const std::string described = Describe(lane, finding, rewound);
   const char* text = described.c_str();

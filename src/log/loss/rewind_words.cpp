@@ -25,25 +25,42 @@ bool OnlyBeyond(const Finding& finding, bool rewound) {
   return finding.beyond.any && (rewound || !finding.wanted);
 }
 
+std::string After(std::string text, const std::string& more) {
+  return more.empty() ? std::move(text) : std::move(text) + "; " + more;
+}
+
+// The route is another one now. Of its own seek() and replay() nothing comes that it takes no more.
+std::string TellAltered(const Finding& finding, const std::string& since) {
+  std::string text = "what it took before outbox.alter_route() at " + finding.altered.at_text;
+  text += !finding.altered.narrowed ? " goes where it sends now: "
+          : finding.altered.moved   ? " is not sent, or goes elsewhere: "
+                                    : " and takes no more is not sent: ";
+  if (finding.altered.narrowed) {
+    text += "outbox.seek() to " + since + " of a route that takes it, or ";
+  }
+  return text + "a new route with start => " + since + (finding.altered.moved ? " as it was sends it" : " sends it");
+}
+
 // What is missing and is not sent again without an operator; "": nothing is.
 std::string TellMissing(const Finding& finding, bool rewound) {
   if (finding.missing_since_at.empty()) {
     return "";
   }
   const std::string since = "'" + finding.missing_since_at + "'";
-  return (OnlyBeyond(finding, rewound)
-              ? "what was delivered before " + finding.beyond.border_at + ", when its lanes began anew, is not sent: "
-              : std::string()) +
-         "outbox.seek() to " + since + " or outbox.replay(since => " + since + ") sends it";
+  const std::string altered = finding.altered.at_text.empty() ? "" : TellAltered(finding, since);
+  if (!altered.empty() && rewound && !finding.beyond.any) {
+    return altered;
+  }
+  std::string text = (OnlyBeyond(finding, rewound) ? "what was delivered before " + finding.beyond.border_at +
+                                                         ", when its lanes began anew, is not sent: "
+                                                   : std::string()) +
+                     "outbox.seek() to " + since + " or outbox.replay(since => " + since + ") sends it";
+  return After(std::move(text), altered);
 }
 
 std::string Parked(const Finding& finding) {
   return Events(finding.parked.missing) +
          " delivered from outbox_internal.parked, is not sent: outbox.seek() or outbox.replay() sends it";
-}
-
-std::string After(std::string text, const std::string& more) {
-  return more.empty() ? std::move(text) : std::move(text) + "; " + more;
 }
 
 }  // namespace
@@ -121,7 +138,11 @@ void WriteAudit(const LaneId& lane, std::string_view server_run, const Finding& 
   finding.wanted ? add(DeliveredAfter(finding)) : arguments.AddNull();
   arguments.Add(TextDatum(reason));
   arguments.Add(TextDatum(rewound ? "rewind" : "lost writes"));
-  OnlyBeyond(finding, rewound) ? add(finding.beyond.border_at) : arguments.AddNull();
+  if (rewound && finding.altered.at > finding.beyond.border) {
+    add(finding.altered.at_text);
+  } else {
+    OnlyBeyond(finding, rewound) ? add(finding.beyond.border_at) : arguments.AddNull();
+  }
   add(finding.missing_since_at);
   arguments.Add(Int64GetDatum(finding.parked.again));
   arguments.Add(Int64GetDatum(finding.parked.missing));

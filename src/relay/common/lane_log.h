@@ -43,6 +43,7 @@ struct Window {
 struct Loss {
   Error error;           // ok(): nothing; LOST_WRITES
   bool rewound = false;  // its position was moved back to where nothing is missing: reload it
+  bool missing = false;  // some of it is not sent again by itself
 };
 
 class LaneLog;

@@ -53,8 +53,12 @@ class Destination {
   bool MeetsAnother() const {
     return sink_->awaits_admission() && sink_->identity()->server_run != server_check_.server_run();
   }
-  // Shows a warning for an hour.
-  void Warn(Error warning, int64_t now) {
+  // Shows a warning for an hour. One for a person, who has to do something about it, is hidden by no other.
+  void Warn(Error warning, int64_t now, bool for_a_person = false) {
+    if (warns_a_person_ && !for_a_person && now < warn_until_) {
+      return;
+    }
+    warns_a_person_ = for_a_person;
     warning_ = std::move(warning);
     warn_until_ = now + kWarnMicros;
   }
@@ -98,6 +102,7 @@ class Destination {
     factory_ = std::move(factory);
     server_check_.SetLog(std::move(servers));
     warning_ = {};
+    warns_a_person_ = false;
     retry_.warning().Forget();
     next_sink_ = factory_();
     retry_.Retire(drain_deadline);
@@ -147,6 +152,7 @@ class Destination {
   ServerCheck server_check_;
   Error warning_;
   int64_t warn_until_ = 0;
+  bool warns_a_person_ = false;
   int64_t drain_deadline_ = 0;
   Breaker breaker_;
   PoisonTurns turns_;

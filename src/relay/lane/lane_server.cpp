@@ -79,7 +79,7 @@ bool Lane::CheckForLoss(const std::string& server_run, Loss* loss, TurnContext* 
     return false;
   }
   if (!loss->error.ok()) {
-    lane_.destination->Warn(loss->error, turn->now);
+    lane_.destination->Warn(loss->error, turn->now, loss->missing);
   }
   return true;
 }
