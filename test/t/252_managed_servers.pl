@@ -1,6 +1,7 @@
 # docs/managed-servers.md: a publisher without outbox, a subscriber with it, made of the page's own statements. Each row is in the
 # log exactly once and in the order of the commits over there, whatever is killed: the subscriber in the middle of the initial
-# copy and of the stream, the apply worker, the walsender. Consumers get what the ledger says.
+# copy and of the stream, the apply worker, the walsender. Consumers get what the ledger says. What would be refused there is refused
+# where the application sees it, or left out.
 # matrix: C25
 use strict;
 use warnings;
@@ -48,6 +49,13 @@ foreach my $bad (q{'', '1', 't', '{}'}, q{'a', '1', 't', '"text"'}, q{'a', '1', 
 {
 	my ($status) = $managed->psql('postgres', "INSERT INTO outbox_feed (aggregate_type, aggregate_id, event_type, payload) VALUES ($bad)");
 	isnt($status, 0, 'refused where the application sees it: ' . substr $bad, 0, 30);
+}
+foreach my $bad ("headers => '[]'", q{headers => '{"n": 1}'}, q{headers => '{"": "x"}'}, q{headers => '{"a\\tb": "x"}'}, q{headers => '{"a\\u0085b": "x"}'}, q{headers => '{"a\\u2028b": "x"}'},
+	q{headers => '{"Content-Type": "x"}'}, q{headers => '{"KEY": "x"}'}, q{headers => '{"outbox-replay": "x"}'}, q{headers => jsonb_build_object('a', repeat('x', 12288))},
+	q{payload => 'null'}, q{topic => '..'}, q{deliver_at => now() + interval '11 years'}, q{deliver_at => 'infinity'})
+{
+	my ($status) = $managed->psql('postgres', "SELECT outbox.emit('a', '1', 't', $bad" . ($bad =~ /^payload/ ? ')' : ", payload => '{}')"));
+	isnt($status, 0, "so is $bad");
 }
 
 # --- killed in the middle of the initial copy ---
@@ -105,6 +113,21 @@ is(join(' ', sort keys %bytes), $managed->safe_psql('postgres', q{SELECT string_
 # --- what is looked at ---
 like($own->safe_psql('postgres', block('pg_stat_subscription_stats')), qr/^outbox_feed\|t\|t\|[^|]+\|\{[^|]*"apply_error_count": \d+[^|]*\}\n0$/, 'the subscription works, and nothing is left');
 like($managed->safe_psql('postgres', block('pg_replication_slots')), qr/^outbox_feed\|t\|reserved\|/, 'and its slot');
+
+# --- traces: what is none is left out, and stops nothing; what is one goes along ---
+my $trace = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
+my @traceparents = ('', 'zz', $trace, uc $trace, "$trace\\n", $trace =~ s/^00/ff/r, $trace =~ s/^00/01/r, $trace =~ s/-4[^-]+/'-' . '0' x 32/er, $trace =~ s/-00f[^-]+/'-' . '0' x 16/er);
+foreach my $i (0 .. $#traceparents)
+{
+	$managed->safe_psql('postgres', qq{SELECT outbox.emit('traced', '$i', 't', '{}', headers => '{"$_": "$traceparents[$i]", "tenant": "acme"}')}) foreach 'traceparent', 'TraceParent';
+}
+$managed->safe_psql('postgres', q{SELECT outbox.emit('traced', 'alone', 't', '{}', headers => '{"traceparent": ""}');
+	SELECT outbox.emit('traced', 'names', 't', '{}', headers => jsonb_build_object('ids', 'x', 'my key', 'x', 'größe', repeat('x', 12200)))});
+ok(all_logged(), 'no traceparent stops the subscription');
+is($own->safe_psql('postgres', q{SELECT string_agg(DISTINCT aggregate_id || ' ' || (headers ->> 'traceparent'), ', ') FROM outbox_internal.log WHERE headers ? 'traceparent'}),
+	"2 $trace, 6 01" . substr($trace, 2), 'those that are one go along');
+is($own->safe_psql('postgres', q{SELECT count(*) FILTER (WHERE headers ->> 'tenant' = 'acme'), count(*) FILTER (WHERE headers IS NULL), count(*) FILTER (WHERE headers ? 'my key')
+	FROM outbox_internal.log WHERE aggregate_type = 'traced'}), 2 * @traceparents . '|1|1', 'and so do all other headers');
 
 # --- a row that is refused there ---
 my $errors = $own->safe_psql('postgres', 'SELECT apply_error_count FROM pg_stat_subscription_stats');
