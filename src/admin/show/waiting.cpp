@@ -218,6 +218,9 @@ bool StillReached(const std::vector<LaneKey>& lanes, uint64 barrier, CheckTables
 
 FoundEvent EventToWaitFor(const outbox::Uuid& id) {
   std::vector<FoundEvent> events = FindEvents(Access::kLatest, id);
+  if (events.empty() && TransactionIdIsValid(GetTopTransactionIdIfAny())) {
+    events = FindEvents(Access::kWrite, id);  // sees what this very statement has emitted
+  }
   const std::string text = outbox::UuidText(id);
   if (events.empty()) {
     throw UserError{ERRCODE_UNDEFINED_OBJECT, "there is no event " + text, "",
