@@ -112,7 +112,8 @@ bool EscapedHoldsJson(const char* text, size_t size) {
   while (end - at >= 2 && (IsBlank(*at) || (at[0] == '\\' && (at[1] == 'n' || at[1] == 't' || at[1] == 'r')))) {
     at += IsBlank(*at) ? 1 : 2;
   }
-  if (!BeginsLikeJson(at, end - at)) {  // also where these are spelled as \u...., which no serializer does
+  const char first = end - at >= 6 && at[0] == '\\' && at[1] == 'u' ? Ascii(at + 2) : at < end ? *at : '\0';
+  if (first != '{' && first != '[') {  // (blanks spelled as \u.... are what no serializer makes)
     return false;
   }
   auto* plain = static_cast<char*>(palloc(end - at));
