@@ -2,6 +2,8 @@
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS outbox;
 SET outbox.lone_emit = allow;
+CREATE SCHEMA regress_549;
+SET search_path = regress_549, public;
 \getenv dir PG_ABS_SRCDIR
 \set refused :dir '/sql/include/refused.sql'
 \i :refused
@@ -21,4 +23,4 @@ BEGIN;
 SELECT outbox.emit('regress_wait', 1, 'x', '{}') IS NOT NULL;
 SELECT * FROM waited($$SELECT outbox.wait_for('00000000-0000-4000-8000-000000000000')$$);
 ROLLBACK;
-DROP FUNCTION waited, refused, tried;
+DROP SCHEMA regress_549 CASCADE;
