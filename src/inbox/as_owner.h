@@ -25,9 +25,11 @@ auto AsOwner(std::span<const pg::PinnedSetting> settings, Work&& work) -> declty
     }
   });
 }
+// To compile one of its statements takes longer than to run it.
+inline constexpr pg::PinnedSetting kNotCompiled[] = {{"jit", "off"}};
 template <typename Work>
 auto AsOwner(Work&& work) -> decltype(work()) {
-  return AsOwner({}, work);
+  return AsOwner(kNotCompiled, work);
 }
 
 // A statement of the inbox names nothing without its schema, operators and functions of the server too: it is the same

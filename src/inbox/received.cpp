@@ -54,7 +54,7 @@ using namespace outbox::inbox;
 OUTBOX_FUNCTION(outbox_received) {
   InitMaterializedSRF(fcinfo, 0);
   const auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
-  static constexpr outbox::pg::PinnedSetting kPinned[] = {{"search_path", outbox::pg::kSearchPath}};
+  static constexpr outbox::pg::PinnedSetting kPinned[] = {{"search_path", outbox::pg::kSearchPath}, {"jit", "off"}};
   AsOwner(kPinned, [result] {
     for (int table = 0; table < kTables; table++) {
       char name[NAMEDATALEN];
