@@ -219,6 +219,18 @@ void CheckFigures(Findings* findings) {
   }
 }
 
+namespace {
+
+// A line that is typed takes the place of the one that is there, so it has what that has.
+std::string PreloadHint() {
+  const std::string others = shared_preload_libraries_string != nullptr ? shared_preload_libraries_string : "";
+  return others.empty() ? "Add shared_preload_libraries = 'outbox' to postgresql.conf and restart the server."
+                        : "Set shared_preload_libraries = '" + others +
+                              ", outbox' where it is set now, in postgresql.conf for instance, and restart the server.";
+}
+
+}  // namespace
+
 void CheckPreload(Findings* findings) {
   if (pg::Shared() != nullptr) {
     findings->Ok("preload", "The module is preloaded.");
@@ -231,8 +243,7 @@ void CheckPreload(Findings* findings) {
         "preload",
         "The module is not in shared_preload_libraries: events are kept in the order of the server's clock "
         "only, and nothing publishes them.",
-        "Add outbox to shared_preload_libraries in postgresql.conf, beside what is there, and restart the server: "
-        "shared_preload_libraries = 'outbox' where nothing is.");
+        PreloadHint());
   }
 }
 
