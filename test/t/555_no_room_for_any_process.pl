@@ -1,6 +1,6 @@
 # max_worker_processes has no room for a keeper, so the launcher knows of no database, or is not there either: outbox.process shows all
 # that is missing and why, and every number that is named is the one with which all of them run.
-# matrix: C15 B12
+# matrix: C15
 use strict;
 use warnings;
 

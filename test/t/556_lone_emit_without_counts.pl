@@ -1,6 +1,5 @@
 # Where track_counts is off, outbox.lone_emit can neither warn nor refuse: doctor() says so, with what to type, of the server, of roles and of
 # databases, and not where lone events are allowed. No emit fails because of it.
-# matrix: E1
 use strict;
 use warnings;
 

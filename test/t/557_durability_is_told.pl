@@ -1,6 +1,5 @@
 # fsync = off: what was published may be gone with the machine, so doctor() warns, with what mends it; full_page_writes = off is right on some
 # file systems, and is told without a warning.
-# matrix: A3
 use strict;
 use warnings;
 
