@@ -5,6 +5,7 @@ use warnings;
 
 use Outbox::Kafka;
 use Outbox::Test;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 Outbox::Kafka::skip_without();
@@ -29,7 +30,9 @@ emit('meanwhile');
 ok(wait_until(sub { $kafka->count('eight') == 2 * $keys }, 60), 'what is emitted in the pause waits, of other topics it goes on');
 is($kafka->count('grows'), $keys, 'nothing goes to the topic');
 $kafka->topic('alter', 'grows', 8);
-sql(q{ALTER SERVER k OPTIONS (ADD "client.id" 'outbox')});
+my ($change) = slurp_file("$ENV{OUTBOX_TOP}/docs/routes.md") =~ /Change any option of the server, such as `ALTER SERVER events ([^`]+);`/;
+unlike($change, qr/client\.id/, 'the page changes nothing that quotas go by');
+sql("ALTER SERVER k $change");
 sql(q{SELECT outbox.resume('r', topic => 'grows')});
 emit('after');
 ok(wait_idle($node), 'it goes on');

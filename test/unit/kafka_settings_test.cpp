@@ -44,6 +44,21 @@ TEST_F(KafkaSettingsTest, WhatOrderAndDeliveryRestOnCannotBeChosen) {
   EXPECT_EQ(Effective("enable.metrics.push"), rd_kafka_version() < 0x02050000 ? "(unknown)" : "false");
 }
 
+// Quotas go by it: docs/options.md has what the help says.
+TEST_F(KafkaSettingsTest, TheNameInQuotasIsTheOneThatIsTold) {
+  SinkConfig config;
+  config.name = "events";
+  config.options = {{"bootstrap.servers", "localhost:1"}};
+  Settings settings;
+  ASSERT_TRUE(MakeSettings(config, &settings).ok());
+  EXPECT_EQ(settings.defaults["client.id"], "outbox-events");
+  for (const OptionRule& rule : OptionRules()) {
+    if (rule.name == std::string("client.id")) {
+      EXPECT_TRUE(std::string(rule.help).ends_with("(default outbox- and the server's name)")) << rule.help;
+    }
+  }
+}
+
 TEST_F(KafkaSettingsTest, WhatOnlyTunesIsLeftOutWhereTheLibraryDoesNotKnowIt) {
   Open({{"client.dns.lookup", "use_all_dns_ips"},
         {"metadata.recovery.strategy", "rebootstrap"},

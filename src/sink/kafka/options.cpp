@@ -24,7 +24,7 @@ std::span<const OptionRule> OptionRules() {
       // The owner of the server.
       Typed(G::kOwner, V::kHosts, "bootstrap.servers", "brokers to ask first: host:port, comma-separated"),
       Alias("metadata.broker.list", "bootstrap.servers"),
-      Text(G::kOwner, "client.id", "name in the broker's logs and quotas (default outbox)"),
+      Text(G::kOwner, "client.id", "name in the broker's logs and quotas (default outbox- and the server's name)"),
       Text(G::kOwner, "client.rack", "rack of this machine"),
       Reserved(Enum(G::kOwner, "security.protocol", "plaintext|ssl|sasl_plaintext|sasl_ssl",
                     "encryption and authentication"),
