@@ -20,6 +20,13 @@ inline constexpr const char* kClusterHint =
     "A node of a Redis cluster takes the topics whose slots it has, and no others: ALTER SERVER ... OPTIONS (SET host "
     "'...') to a single Redis server, or to a proxy that knows the cluster.";
 
+// A warning. A broker goes on with what it has begun: no quota that is raised shortens that.
+inline constexpr const char* kThrottled = "THROTTLED";
+inline constexpr const char* kThrottledHint =
+    "Raise the quota in Kafka, then change an option of the server (ALTER SERVER): the broker keeps a connection "
+    "waiting "
+    "for as long as it said before, which may be minutes, and a new one only as the new quota asks.";
+
 // What was committed is not where it has to be before it is published.
 inline constexpr const char* kNoStandby = "NO_STANDBY";
 inline constexpr const char* kNoStandbyHint =

@@ -508,7 +508,8 @@ void CheckDestinations(Findings* findings) {
       findings->Problem("destination", detail, ForAPerson(view.trouble.code));
     } else {
       findings->Warn("destination", detail,
-                     view.only_warning
+                     view.only_warning && view.trouble.code == std::string_view(pg::kThrottled) ? pg::kThrottledHint
+                     : view.only_warning
                          ? std::string("It goes when its cause has gone and the connection is made anew, as ALTER "
                                        "SERVER does it; what is said of lost events goes after an hour.")
                      : paused.contains(name) ? kPausedHint
