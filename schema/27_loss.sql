@@ -101,6 +101,7 @@ BEGIN
     ('outbox_internal.lane_start', 'INSERT OR UPDATE OR DELETE', 'AFTER'),
     ('outbox_internal.outcome', 'UPDATE OR DELETE', 'AFTER'),
     ('outbox_internal.server_run', 'UPDATE OR DELETE', 'AFTER'),
+    ('outbox_internal.met_cluster', 'INSERT OR UPDATE OR DELETE', 'AFTER'),
     ('outbox_internal.origin', 'INSERT OR UPDATE OR DELETE', 'AFTER'),
     ('outbox_internal.key_secret', 'INSERT OR UPDATE OR DELETE', 'AFTER')
   LOOP

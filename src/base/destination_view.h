@@ -29,6 +29,7 @@ struct DestinationView {
   int64_t trips = 0;          // how often it opened since the worker uses it
   int64_t deaths = 0;         // how often a sink process of it ended unasked
   ErrorText trouble;          // why it is not closed, else the newest warning
+  char cluster[64] = "";      // the id of the cluster that it delivers to; "": not known, or not closed
 };
 static_assert(std::is_trivially_copyable_v<DestinationView>);
 

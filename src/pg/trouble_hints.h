@@ -27,6 +27,13 @@ inline constexpr const char* kThrottledHint =
     "waiting "
     "for as long as it said before, which may be minutes, and a new one only as the new quota asks.";
 
+// Of a Kafka cluster that took the place of another, and of addresses of two.
+inline constexpr const char* kAnotherCluster = "ANOTHER_CLUSTER";
+inline constexpr const char* kTwoClusters = "TWO_CLUSTERS";
+inline constexpr const char* kTwoClustersHint =
+    "Keep the addresses of one cluster only: ALTER SERVER ... OPTIONS (SET \"bootstrap.servers\" '...'). What this one "
+    "lacks is in the other: outbox.seek() sends it again.";
+
 // What was committed is not where it has to be before it is published.
 inline constexpr const char* kNoStandby = "NO_STANDBY";
 inline constexpr const char* kNoStandbyHint =

@@ -342,6 +342,11 @@ void Engine::Destinations(std::vector<DestinationStatus>* destinations) const {
     const RetryWarning& retries = destination->retry().warning();
     status.retry_trouble = retries.Now(impl_->turn.now);
     status.retry_trouble_since = retries.since();
+    const auto cluster_of = [](const sink::Health* health) {
+      return health == nullptr || health->cluster.empty() ? nullptr : &health->cluster;
+    };
+    status.met_cluster = cluster_of(&destination->health());
+    status.retry_cluster = cluster_of(destination->retry().health());
     status.retries_work = retries.over();
     status.only_warning = status.reason.ok() && status.warning != nullptr;
     status.trouble.Set(status.reason.ok() ? status.warning : &status.reason);

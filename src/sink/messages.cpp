@@ -252,6 +252,7 @@ std::string EncodeHealth(const Health& health) {
   PutError(health.error, &out);
   PutError(health.warning, &out);
   Put(static_cast<uint8_t>(health.sending), &out);
+  PutText(health.cluster, &out);
   return out;
 }
 
@@ -261,14 +262,16 @@ bool DecodeHealth(std::string_view bytes, Health* health) {
   Error error;
   Error warning;
   uint8_t sending = 0;
+  std::string cluster;
   if (!body.Get(&up) || up > 1 || !GetError(&body, &error) || !GetError(&body, &warning) || !body.Get(&sending) ||
-      sending > 1 || !body.empty()) {
+      sending > 1 || !body.GetText(&cluster) || !body.empty()) {
     return false;
   }
   health->up = up != 0;
   health->error = std::move(error);
   health->warning = std::move(warning);
   health->sending = sending != 0;
+  health->cluster = PrintableUtf8(cluster, kLongestCode);
   return true;
 }
 

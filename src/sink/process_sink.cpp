@@ -175,6 +175,7 @@ void ProcessSink::Handle(const Frame& frame, std::vector<Result>* results) {
       Health health;
       good = DecodeHealth(frame.body, &health);
       if (good) {
+        health_.cluster = std::move(health.cluster);
         SetHealth(health.up, std::move(health.error), std::move(health.warning), health.sending);
       }
       break;
@@ -281,6 +282,7 @@ void ProcessSink::Lost(Error error) {
     AppendResult({flow, first_seq, count, Outcome::kAborted, {}, unsent}, &refused_);
   });
   pending_.Clear();
+  health_.cluster.clear();
   SetHealth(false, std::move(error), {});
 }
 

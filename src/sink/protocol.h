@@ -29,7 +29,7 @@
 
 namespace outbox::sink {
 
-inline constexpr uint32_t kProtocolVersion = 8;
+inline constexpr uint32_t kProtocolVersion = 9;
 inline constexpr size_t kFrameHeader = 8;
 // A larger frame means a broken peer. The sink's frames are small: a process that was taken over must not cost its
 // worker much.

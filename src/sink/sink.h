@@ -59,6 +59,7 @@ struct Health {
   uint64_t kills = 0;           // of the others, those by a SIGKILL from outside: an operator, the OOM killer
   uint64_t unready_kills = 0;   // of the unready ones, those
   bool sending = false;         // what was submitted is on its way still: no outcome for a while, but bytes move
+  std::string cluster = {};     // the id of the cluster that it is connected to; "": not known yet, or it has none
 };
 
 // Where delivered records of a flow are at the destination.

@@ -365,9 +365,7 @@ void Incidents::SeeTopic(const Lane& lane, const std::string& topic, const Error
   }
 }
 
-namespace {
-
-void SayWarning(const std::string& server, const Error& warning) {
+void Incidents::SayWarning(const std::string& server, const Error& warning) {
   const std::string name = Loggable(server);
   const std::string message = Loggable(warning.message);
   const std::string code = Loggable(warning.code);
@@ -380,8 +378,6 @@ void SayWarning(const std::string& server, const Error& warning) {
                       pg::LogEvent("destination_warning", {{"destination", n}, {"error_code", c}})));
   });
 }
-
-}  // namespace
 
 void Incidents::SeeWarning(const Error& warning, const std::string& server, pg::DestinationSlot* slot) {
   if (!warning.ok() && warned_.insert({server, warning.code}).second && !WarnedByAnother(slot, warning.code.c_str())) {

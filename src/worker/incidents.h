@@ -51,6 +51,8 @@ class Incidents {
   void SeeDestination(const relay::DestinationStatus& status, const std::string& server, bool paused, int64_t now);
   // What is to be looked at though the destination is used; ok(): nothing. Said once in the life of a worker.
   void SeeWarning(const Error& warning, const std::string& server, pg::DestinationSlot* slot);
+  // One that is to be said each time.
+  static void SayWarning(const std::string& server, const Error& warning);
   // The connection of what is tried again, where that alone takes nothing.
   void SeeRetries(const relay::DestinationStatus& status, const std::string& server, int64_t now);
   void SeeLane(const relay::LaneStatus& status, const log::Route& route, int64_t now);

@@ -324,6 +324,7 @@ void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
     if (shown->second.slot != nullptr) {
       FreeDestinationSlot(shown->second.slot, self_.incarnation);
     }
+    clusters_.Forget(shown->first);
     shown = destinations_.erase(shown);
   }
   for (relay::DestinationStatus& status : destination_statuses_) {
@@ -346,6 +347,7 @@ void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
         known != state.config.destinations.end()) {
       WarnOfRenewal(known->second.name.c_str(), status.warning->message.c_str());
     }
+    const ClusterWatch::News clusters = clusters_.See(shown.slot, now, &status);
     if (shown.slot != nullptr && (made || shown.state != status.state || now - shown.written_at >= kWriteEvery)) {
       WriteDestinationSlot(shown.slot, self_.incarnation, status);
       shown.state = status.state;
@@ -358,6 +360,12 @@ void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
       incidents_.SeeDestination(status, known->second.name, paused, now);
       if (const sink::Health* health = state.engine.DestinationHealth(status.id); health != nullptr) {
         incidents_.SeeWarning(health->warning, known->second.name, shown.slot);
+      }
+      if (clusters.another != nullptr) {
+        Incidents::SayWarning(known->second.name, *clusters.another);
+      }
+      if (clusters.two != nullptr) {
+        incidents_.SeeWarning(*clusters.two, known->second.name, shown.slot);
       }
       incidents_.SeeRetries(status, known->second.name, now);
     }

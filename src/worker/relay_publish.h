@@ -10,6 +10,7 @@
 #include "metrics/store.h"
 #include "parked/dead_letter_count.h"
 #include "relay/engine.h"
+#include "worker/cluster_watch.h"
 #include "worker/incidents.h"
 #include "worker/lane_board.h"
 #include "worker/relay_config.h"
@@ -91,6 +92,7 @@ class RelayPublisher {
   relay::Clock* const clock_;
   parked::DeadLetters dead_letters_;
   Incidents incidents_;
+  ClusterWatch clusters_;
   std::map<LaneId, ShownLane> lanes_;  // and side lanes
   std::map<relay::DestinationId, ShownDestination> destinations_;
   // What the server's log was told of lanes in trouble with their tables; one stands for all.

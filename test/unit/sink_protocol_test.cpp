@@ -276,9 +276,12 @@ TEST(Messages, RoundTrips) {
   EXPECT_FALSE(health_out.sending);
   EXPECT_EQ(health_out.changes, 0u);
   EXPECT_EQ(health_out.deaths, 0u);
+  EXPECT_EQ(health_out.cluster, "");
   health.sending = true;
+  health.cluster = "b3V0Ym94";
   ASSERT_TRUE(DecodeHealth(EncodeHealth(health), &health_out));
   EXPECT_TRUE(health_out.sending);
+  EXPECT_EQ(health_out.cluster, "b3V0Ym94");
 }
 
 // The worker stores and shows them: SQL takes no malformed text and no zero bytes.

@@ -65,6 +65,8 @@ constexpr Rule kRules[] = {
      "CALL outbox.replay(..., include_given_up => true) sends what was given up. Its days go with those of the log."},
     {"server_run", "It says what each life of a Redis still had: without it what that has lost is not sent again.",
      "Nothing has to be done: rows older than 90 days go by themselves."},
+    {"met_cluster", "It says which cluster each destination is: without it nobody is told of another in its place.",
+     "Nothing has to be done: rows of servers that were dropped go by themselves."},
     {"origin", "It says of which server the transaction ids are that the log and the positions of lanes hold.",
      "outbox.adopt() makes a copy of a database one of its own."},
     {"key_secret", "It is what parked events know their keys by: under another nothing would wait for them.",

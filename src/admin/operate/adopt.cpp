@@ -155,6 +155,7 @@ bool TakeOver(bool keep_positions, const char* now) {
     }
     Execute("DELETE FROM outbox_internal.identity");
     Execute("DELETE FROM outbox_internal.origin");
+    Execute("DELETE FROM outbox_internal.met_cluster");
     pg::SettleIdentity();
     ForgetOwners();
     if (files && !keep_positions) {

@@ -195,6 +195,7 @@ const char* ForAPerson(std::string_view code) {
   return code.starts_with(pg::kSinkCodes) ? pg::kSinkProgramHint
          : code == pg::kNoStandby         ? pg::kNoStandbyHint
          : pg::IsOfCluster(code)          ? pg::kClusterHint
+         : code == pg::kTwoClusters       ? pg::kTwoClustersHint
                                           : "An option, a credential or a right has to be changed.";
 }
 
@@ -474,6 +475,26 @@ std::set<std::string> ServersThatLack() {
   return servers;
 }
 
+// Destinations that became another cluster within the hour, whichever worker found it. `two`: those that are at two
+// now, of which that is told.
+void TellClusters(const std::set<std::string>& two, Findings* findings) {
+  for (const Row& row :
+       RunSql(Access::kRead,
+              "SELECT s.srvname::text, m.cluster, m.former, to_char(m.met_at AT TIME ZONE 'UTC', 'HH24:MI:SS') "
+              "FROM outbox_internal.met_cluster m JOIN pg_foreign_server s ON s.oid = m.server "
+              "WHERE m.former IS NOT NULL AND m.met_at > now() - interval '1 hour' "
+              "AND EXISTS (SELECT FROM outbox.route r WHERE r.server = s.srvname) ORDER BY s.srvname")) {
+    if (!two.contains(row[0].value())) {
+      findings->Warn(
+          "destination",
+          "Destination \"" + row[0].value() + "\" is another cluster since " + row[3].value() +
+              " UTC, ANOTHER_CLUSTER: \"" + row[1].value() + "\", and before it was \"" + row[2].value() +
+              "\"; what was delivered until then is in that one.",
+          "Where consumers need that in the new one, outbox.seek() sends it again. This goes after an hour.");
+    }
+  }
+}
+
 }  // namespace
 
 void CheckDestinations(Findings* findings) {
@@ -496,7 +517,8 @@ void CheckDestinations(Findings* findings) {
   std::map<std::string, OwnedDestinationView> worst;
   for (const OwnedDestinationView& view : views) {
     if (!view.owned || (view.state == BreakerState::kHalfOpen && counted[NameStr(view.name)].work > 0) ||
-        (view.state == BreakerState::kClosed && !view.only_warning)) {
+        (view.state == BreakerState::kClosed && !view.only_warning) ||
+        (view.only_warning && std::strcmp(view.trouble.code, pg::kAnotherCluster) == 0)) {  // see TellClusters
       continue;
     }
     const auto [at, added] = worst.emplace(NameStr(view.name), view);
@@ -507,12 +529,16 @@ void CheckDestinations(Findings* findings) {
   const std::set<std::string> paused = ServersAtRest();
   const std::set<std::string> missing = ServersThatLack();
   std::set<std::string> lost;
+  std::set<std::string> two;
   for (const auto& [name, view] : worst) {
     if (std::strcmp(view.trouble.code, "LOST_WRITES") == 0) {
       if (view.only_warning && missing.contains(name)) {
         continue;  // this worker may have met the one only, and the other is for a person: TellLosses() has it
       }
       lost.insert(name);
+    }
+    if (std::strcmp(view.trouble.code, pg::kTwoClusters) == 0) {
+      two.insert(name);
     }
     const Counted& of = counted[name];
     const std::string from = of.work == 0 ? ""
@@ -539,6 +565,7 @@ void CheckDestinations(Findings* findings) {
     }
   }
   TellLosses(lost, findings);
+  TellClusters(two, findings);
 }
 
 }  // namespace outbox::admin

@@ -112,6 +112,9 @@ struct DestinationStatus : DestinationView {
   const Error* retry_trouble = nullptr;  // of these, what only the sink of events that are tried again meets
   int64_t retry_trouble_since = 0;       // monotonic
   bool retries_work = false;             // the last of that is over because something was answered there
+  // The clusters that its sinks are connected to; nullptr: no sink, or not known.
+  const std::string* met_cluster = nullptr;
+  const std::string* retry_cluster = nullptr;  // of what is tried again
   uint64_t renewals = 0;  // times a sink of it was recreated because it gave no outcome; warning says more
 };
 

@@ -56,6 +56,13 @@ void DestinationHealth::SetSending(bool sending) {
   }
 }
 
+void DestinationHealth::SetCluster(const std::string& cluster) {
+  if (cluster != told_.cluster) {
+    told_.cluster = cluster;
+    ++told_.changes;
+  }
+}
+
 void DestinationHealth::Tell(Error error) {
   // The library's texts vary from one attempt to the next; the first of a producer says what happened.
   if (std::exchange(renewed_, false) || told_.up || told_.error.code != error.code ||

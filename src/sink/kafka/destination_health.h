@@ -34,6 +34,8 @@ class DestinationHealth {
   // One that deliveries do not end before `until`.
   void Warn(Error warning, int64_t until);
   void SetSending(bool sending);
+  // Which one the producers are connected to.
+  void SetCluster(const std::string& cluster);
   // The library reports a connection that failed. It tries again; only all of them together say something.
   void ConnectionFailed(std::string text, int64_t now) {
     Said(text, now);
@@ -58,7 +60,11 @@ class DestinationHealth {
   // The answer of any broker to any question.
   void AnsweredSomething(int64_t now) { answered_at_ = now; }
 
-  void ProducerEnded() { check_ = Check::kNone; }
+  // The next one may meet another cluster.
+  void ProducerEnded() {
+    check_ = Check::kNone;
+    SetCluster("");
+  }
   void ProducerStarted(int64_t now);
 
  private:

@@ -17,7 +17,6 @@ namespace {
 constexpr int64_t kSecond = 1'000'000;
 // The library repeats an error of a broker every 30 s.
 constexpr int64_t kTroubleMicros = 60 * kSecond;
-constexpr int64_t kTellMicros = 3600 * kSecond;  // that there is another cluster
 
 }  // namespace
 
@@ -209,7 +208,8 @@ void KafkaSink::NoteThrottled(Producer* producer, int64_t now) {
 
 // Another cluster gives its producers numbers that this one's producers may have, and acknowledges a record that has a
 // number and a place in the order of another producer's as one that it had already. So nothing that a producer was told
-// since it was connected there counts, and others begin, with numbers of that cluster.
+// since it was connected there counts, and others begin, with numbers of that cluster. The worker tells people: it
+// knows which one it was before this sink began.
 void KafkaSink::Meet(Producer* producer, const TopicAnswer& answer, int64_t now) {
   if (answer.who) {
     producer->WhoAnswered(answer.answered ? now : now + kSecond);
@@ -218,16 +218,12 @@ void KafkaSink::Meet(Producer* producer, const TopicAnswer& answer, int64_t now)
     return;
   }
   const bool another = !cluster_.empty() && !answer.cluster.empty() && answer.cluster != cluster_;
-  const std::string before = cluster_;
   cluster_ = answer.cluster.empty() ? cluster_ : answer.cluster;
+  health_.SetCluster(cluster_);
   if (!another) {
     producer->Met(answer.connections, answer.losses);
     return;
   }
-  health_.Warn({ErrorClass::kConfig, "ANOTHER_CLUSTER",
-                "at its addresses there is another cluster: \"" + cluster_ + "\", and before it was \"" + before +
-                    "\"; what was delivered until then is in that one"},
-               now + kTellMicros);
   producers_.ForEach([](Producer* each) { each->Distrust(); });
   producers_.End(now);
 }
