@@ -89,13 +89,16 @@ const char* IdText(const pg_uuid_t* id) {
 }
 
 [[noreturn]] void RefuseExpired(const pg_uuid_t* id, int32 day, int32 kept_from) {
-  ereport(ERROR,
-          (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-           errmsg("event %s is older than what the inbox remembers", IdText(id)),
-           errdetail("It is of %s, and marks are kept from %s on: nobody can say whether it was handled.", DayText(day),
-                     DayText(kept_from)),
-           errhint("SET outbox.inbox_expired = 'accept' for a consumer's first load of old events, or 'skip' where it "
-                   "has handled all of that time; outbox.inbox_retention says how long marks are kept.")));
+  ereport(
+      ERROR,
+      (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+       errmsg("event %s is older than what the inbox remembers", IdText(id)),
+       errdetail("It is of %s, and marks are kept from %s on: nobody can say whether it was handled.", DayText(day),
+                 DayText(kept_from)),
+       errhint("If it was delayed, parked or paused until now and was never handled, SET LOCAL outbox.inbox_expired = "
+               "'accept' in the transaction that handles it. SET it to 'accept' for a consumer's first load of old "
+               "events, or to 'skip' where it has handled all of that time: 'skip' loses what comes late for the "
+               "first time. outbox.inbox_retention says how long marks are kept.")));
 }
 
 [[noreturn]] void RefuseAhead(const pg_uuid_t* id, int32 day) {

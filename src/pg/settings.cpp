@@ -144,7 +144,8 @@ void DefineSettings() {
   DefineCustomEnumVariable("outbox.inbox_expired",
                            "What outbox.receive() does about an event that is older than what the inbox remembers.",
                            "error: refuses it, for nobody can say whether it was handled; skip: takes it for handled; "
-                           "accept: takes it for new, and remembers it from now on, for a consumer's first load.",
+                           "accept: takes it for new, and remembers it from now on, for a consumer's first load, or "
+                           "in one transaction for an event that was delayed for so long.",
                            &settings.inbox.expired, static_cast<int>(InboxExpired::kError), kInboxExpireds, PGC_USERSET,
                            0, nullptr, nullptr, nullptr);
   DefineCustomIntVariable("outbox.reserved_processes",

@@ -100,10 +100,11 @@ void CheckInbox(Findings* findings) {
   }
   for (const Row& row : RunSql(Access::kRead, kAccepts)) {
     fine = false;
-    findings->Warn("inbox",
-                   "outbox.inbox_expired is \"accept\" for more than a session: an event that comes again after " +
-                       retention + " is handled again.",
-                   "It is for a new consumer's first load. " + row[0].value());
+    findings->Warn(
+        "inbox",
+        "outbox.inbox_expired is \"accept\" for more than a session: an event that comes again after " + retention +
+            " is handled again.",
+        "It is for a new consumer's first load, and by SET LOCAL for an event that comes late. " + row[0].value());
   }
   if (fine) {
     findings->Ok("inbox",
