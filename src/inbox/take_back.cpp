@@ -2,6 +2,7 @@
 // doing it by hand. Plain.
 #include <initializer_list>
 
+#include "days/day_table_ddl.h"
 #include "inbox/as_owner.h"
 #include "inbox/consumer.h"
 #include "inbox/kept.h"
@@ -85,9 +86,15 @@ uint64 DeleteMarks(int first, int last, const char* condition, int arguments, Oi
   return rows;
 }
 
-// Takes back the marks of dated ids from the second of these values up to the third, and returns of how many events. An
-// event that was accepted late has several; what lies beside it in the undated tables has no time.
-int64 DeleteRange(Oid* types, Datum* values) {
+struct TakenBack {
+  int64 events;
+  int64 expired;  // of them
+};
+
+// Takes back the marks of dated ids from the second of these values up to the third, and returns of how many events,
+// and how many of those are before the fourth. An event that was accepted late has several; what lies beside it in the
+// undated tables has no time.
+TakenBack DeleteRange(Oid* types, Datum* values) {
   StringInfoData deletes;
   StringInfoData ids;
   initStringInfo(&deletes);
@@ -102,9 +109,30 @@ int64 DeleteRange(Oid* types, Datum* values) {
                      table < kDayTables ? "" : " AND outbox_internal.day_of_id(event_id) IS NOT NULL");
     appendStringInfo(&ids, "%s SELECT event_id FROM %s", table > 0 ? " UNION" : "", name);
   }
-  const char* sql = psprintf("%s SELECT pg_catalog.count(*) FROM (%s) m", deletes.data, ids.data);
-  pg::CheckSpi(SPI_execute_with_args(sql, 3, types, values, nullptr, false, 0));
-  return pg::ResultInt64(0, 0);
+  const char* sql = psprintf(
+      "%s SELECT pg_catalog.count(*), pg_catalog.count(*) FILTER (WHERE event_id OPERATOR(pg_catalog.<) $4) FROM (%s) "
+      "m",
+      deletes.data, ids.data);
+  pg::CheckSpi(SPI_execute_with_args(sql, 4, types, values, nullptr, false, 0));
+  return {pg::ResultInt64(0, 0), pg::ResultInt64(0, 1)};
+}
+
+// Where no id that has a time is refused for its age.
+pg_uuid_t LeastKeptId() {
+  return LeastIdOf(days::DayStartMicros(CurrentKept().from));
+}
+
+// They are not new when they come again, as their marks are gone: nobody knows of them, and that is refused.
+void TellExpired(int64 events) {
+  if (events == 0 || static_cast<pg::InboxExpired>(pg::settings.inbox.expired) == pg::InboxExpired::kAccept) {
+    return;
+  }
+  ereport(NOTICE, (errmsg_plural("%lld event that was taken back is older than what the inbox remembers",
+                                 "%lld events that were taken back are older than what the inbox remembers",
+                                 static_cast<unsigned long>(events), static_cast<long long>(events)),
+                   errdetail("Without its mark such an event is refused when it comes again, or passed over, as "
+                             "outbox.inbox_expired says."),
+                   errhint("SET LOCAL outbox.inbox_expired = 'accept' in the transaction that handles it again.")));
 }
 
 }  // namespace
@@ -124,11 +152,12 @@ OUTBOX_FUNCTION(outbox_forget_received) {
   Oid types[] = {TEXTOID, UUIDOID};
   Datum values[] = {PointerGetDatum(consumer), UUIDPGetDatum(id)};
   const char* role = outbox::pg::OtherRole();
-  return BoolGetDatum(AsOwner([&] {
+  int64 micros = 0;
+  const bool dated = TimeOfId(id, &micros);
+  const bool there = AsOwner([&] {
     const char* condition = " AND event_id OPERATOR(pg_catalog.=) $2";
-    int64 micros = 0;
     uint64 rows = 0;
-    if (TimeOfId(id, &micros)) {
+    if (dated) {
       const int table = TableOfDay(static_cast<int32>(micros / (SECS_PER_DAY * USECS_PER_SEC)));
       rows += DeleteMarks(table, table, condition, 2, types, values);
     }
@@ -137,7 +166,10 @@ OUTBOX_FUNCTION(outbox_forget_received) {
       Audit("forget_received", values[0], {"event", DatumGetCString(DirectFunctionCall1(uuid_out, values[1]))}, role);
     }
     return rows > 0;
-  }));
+  });
+  const pg_uuid_t kept = LeastKeptId();
+  TellExpired(there && dated && memcmp(id->data, kept.data, UUID_LEN) < 0 ? 1 : 0);
+  return BoolGetDatum(there);
 }
 
 OUTBOX_FUNCTION(outbox_reprocess) {
@@ -162,18 +194,20 @@ OUTBOX_FUNCTION(outbox_reprocess) {
   }
   pg_uuid_t first = LeastIdOf(since);
   pg_uuid_t end = LeastIdOf(until);
-  Oid types[] = {TEXTOID, UUIDOID, UUIDOID};
-  Datum values[] = {PointerGetDatum(consumer), UUIDPGetDatum(&first), UUIDPGetDatum(&end)};
+  pg_uuid_t kept = LeastKeptId();
+  Oid types[] = {TEXTOID, UUIDOID, UUIDOID, UUIDOID};
+  Datum values[] = {PointerGetDatum(consumer), UUIDPGetDatum(&first), UUIDPGetDatum(&end), UUIDPGetDatum(&kept)};
   const char* role = outbox::pg::OtherRole();
-  const int64 events = AsOwner([&] {
-    const int64 taken_back = DeleteRange(types, values);
+  const TakenBack taken = AsOwner([&] {
+    const TakenBack taken_back = DeleteRange(types, values);
     Audit("reprocess", values[0],
           {"since", outbox::pg::UtcText(PG_GETARG_TIMESTAMPTZ(1)), "until",
-           outbox::pg::UtcText(PG_GETARG_TIMESTAMPTZ(2)), "marks", psprintf(INT64_FORMAT, taken_back)},
+           outbox::pg::UtcText(PG_GETARG_TIMESTAMPTZ(2)), "marks", psprintf(INT64_FORMAT, taken_back.events)},
           role);
     return taken_back;
   });
-  return Int64GetDatum(events);
+  TellExpired(taken.expired);
+  return Int64GetDatum(taken.events);
 }
 
 OUTBOX_FUNCTION(outbox_forget_consumer) {
