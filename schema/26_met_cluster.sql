@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS outbox_internal.met_cluster (
   met_at  timestamptz NOT NULL DEFAULT pg_catalog.clock_timestamp(),
   former  text,
   CONSTRAINT met_cluster_pkey PRIMARY KEY (server)
-);
+) USING heap;
 COMMENT ON TABLE outbox_internal.met_cluster IS 'the cluster that a relay worker met last at the addresses of each destination: another one does not have what was delivered until then';
 COMMENT ON COLUMN outbox_internal.met_cluster.server IS 'foreign server; rows of servers that are no more go when another is written';
 COMMENT ON COLUMN outbox_internal.met_cluster.cluster IS 'the id of the cluster, as it says';
