@@ -13,7 +13,6 @@ CREATE SERVER regress_lane_starts FOREIGN DATA WRAPPER outbox_log;
 SELECT outbox.emit('x', 1, 'e', '{}') IS NOT NULL AS emitted;
 SET client_min_messages = error; -- how many processes there is room for is not asked here
 SELECT outbox.create_route('one', 'regress_lane_starts') > 0 AS made, outbox.create_route('two', 'regress_lane_starts') > 0 AS made;
-RESET client_min_messages;
 SET client_min_messages = warning;
 CALL outbox.seek('one', 'infinity', reason => 'test', dry_run => false);
 CALL outbox.seek('two', 'infinity', reason => 'test', dry_run => false);

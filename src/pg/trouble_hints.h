@@ -24,8 +24,7 @@ inline constexpr const char* kClusterHint =
 inline constexpr const char* kThrottled = "THROTTLED";
 inline constexpr const char* kThrottledHint =
     "Raise the quota in Kafka, then change an option of the server (ALTER SERVER): the broker keeps a connection "
-    "waiting "
-    "for as long as it said before, which may be minutes, and a new one only as the new quota asks.";
+    "waiting for as long as it said before, which may be minutes, and a new one only as the new quota asks.";
 
 // Of a Kafka cluster that took the place of another, and of addresses of two.
 inline constexpr const char* kAnotherCluster = "ANOTHER_CLUSTER";

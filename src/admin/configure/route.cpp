@@ -111,7 +111,6 @@ void WarnWithoutWorkers() {
   }
 }
 
-// Processes that this database wants with the routes it has.
 void InsertLanes(const std::string& route_id, const std::string& lanes, const RouteStart& start) {
   RunSql(Access::kWrite,
          "INSERT INTO outbox_internal.lane (route_id, lane, window_from, window_to, done_to, home) "
@@ -307,8 +306,8 @@ void TellWatchedAsNow(const std::string& name, const std::string& before) {
       "n.now -> 'aggregate_types' ? '*') AND (n.now -> 'event_types' @> (n.was -> 'event_types') OR n.now -> "
       "'event_types' ? '*')) AS narrowed, n.now -> 'topic' <> n.was -> 'topic' OR coalesce(n.now #>> '{options,mode}', "
       "'stream') <> coalesce(n.was #>> '{options,mode}', 'stream') AS moved FROM (SELECT $2::jsonb AS was, $3::jsonb "
-      "AS "
-      "now) n) c WHERE (c.narrowed OR c.moved) AND EXISTS (SELECT FROM outbox.route r JOIN outbox_internal.progress g "
+      "AS now) n) c WHERE (c.narrowed OR c.moved) AND EXISTS (SELECT FROM outbox.route r JOIN outbox_internal.progress "
+      "g "
       "ON g.route_id = r.id WHERE r.name = $1 AND g.run IS NOT NULL)",
       {Cell(name), Cell(before), Cell(RouteFace(name))});
   if (rows.empty()) {
