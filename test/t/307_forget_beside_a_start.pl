@@ -99,6 +99,8 @@ $id = emit('later');
 unlike($said, qr/may have been sent/, 'that is over');
 is(state_of($id), $known, 'and it is told so');
 ok(workers(1), 'a worker');
+emit('before');
+ok(wait_until(sub { came('before') }, 60), 'which is connected');
 
 # A worker dies with something in flight, and there is none any more.
 $redis->pause;

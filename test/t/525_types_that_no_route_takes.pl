@@ -7,7 +7,7 @@ use warnings;
 use Outbox::Test;
 use Test::More;
 
-my $node = new_node();
+my $node = new_node(conf => "fsync = on\n"); # doctor() has nothing else to say then
 my $told = q(SELECT status, detail, hint FROM outbox.doctor() WHERE "check" = 'unrouted');
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', "SET outbox.lone_emit = allow; SET client_min_messages = error; $query") }
 sub emit { my ($aggregate_type, $event_type, $count) = @_; return sql('SELECT count(outbox.emit(' . sql_literal($aggregate_type) . ", i::text, '$event_type', '{}')) FROM generate_series(1, " . ($count // 1) . ') i') }
