@@ -8,6 +8,12 @@ mirror() {
   apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' 2>/dev/null | sed -n 's/^Debian //p' | head -1
 }
 
+# own_sources SUITE: lines of sources.list for what this machine has of that release, with its updates and security.
+own_sources() {
+  apt-get indextargets --format '$(ORIGIN) deb $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' 2>/dev/null |
+    sed -nE "s/^Debian (deb [^ ]+ $1(-updates|-security)? .*)/\\1/p" | sort -u
+}
+
 # Why no release can be unpacked here; nothing where one can. Installs debootstrap.
 no_roots_because() {
   if [ "$(id -u)" != 0 ]; then
@@ -28,6 +34,8 @@ make_root() {
   shift 2
   from=$(mirror)
   "${OWN_NAMESPACES[@]}" debootstrap --variant=minbase ${1:+--include="$(IFS=,; echo "$*")"} "$suite" "$dir" "$from" >"$dir.log" 2>&1 || return 1
+  # As Debian's installer leaves it. And the same release as here has the same packages, whose headers share_ccache needs.
+  if from=$(own_sources "$suite") && [ -n "$from" ]; then printf '%s\n' "$from" >"$dir/etc/apt/sources.list"; fi
   # A mirror may be weeks behind. What is unpacked here need not survive a power failure.
   printf '%s\n' 'Acquire::Check-Valid-Until "false";' "$(apt-config dump | grep -iE '^Acquire::.*Proxy')" >"$dir/etc/apt/apt.conf.d/outbox"
   echo force-unsafe-io >"$dir/etc/dpkg/dpkg.cfg.d/outbox"
