@@ -50,30 +50,30 @@ std::string Alike(rd_kafka_t* handle, const std::string& topic, int timeout_ms) 
   return alike;
 }
 
-TopicLimits LimitsOf(rd_kafka_t* handle, const std::string& topic, int64_t by) {
+TopicSettings SettingsOf(rd_kafka_t* handle, const std::string& topic, int64_t by) {
   rd_kafka_queue_t* queue = rd_kafka_queue_new(handle);
   AskForSettings(handle, topic, Left(by), nullptr, queue);
-  TopicLimits limits;
+  TopicSettings settings;
   bool deletes = false;
   if (rd_kafka_event_t* event = rd_kafka_queue_poll(queue, Left(by)); event != nullptr) {
     const int code = ReadSettings(event, [&](std::string_view name, const char* value) {
       const std::string_view text = value;
       if (name == "min.insync.replicas") {
-        limits.min_in_sync = std::atoi(value);
+        settings.min_in_sync = std::atoi(value);
       } else if (name == "retention.ms") {
-        limits.retention_ms = std::strtoll(value, nullptr, 10);
+        settings.retention_ms = std::strtoll(value, nullptr, 10);
       } else if (name == "message.timestamp.type") {
-        limits.own_time = text == "CreateTime";
+        settings.own_time = text == "CreateTime";
       } else if (name == "cleanup.policy") {
         deletes = text.find("delete") != std::string_view::npos;
       }
     });
-    limits.forbidden = code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
+    settings.forbidden = code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED;
     rd_kafka_event_destroy(event);
   }
   rd_kafka_queue_destroy(queue);
-  limits.retention_ms = deletes ? limits.retention_ms : -1;
-  return limits;
+  settings.retention_ms = deletes ? settings.retention_ms : -1;
+  return settings;
 }
 
 void NoteLeader(const rd_kafka_metadata_t& metadata, const rd_kafka_metadata_partition_t& partition,
@@ -177,8 +177,8 @@ void ClusterQuestion::AskLeaders(rd_kafka_t* handle, const std::string& topic, c
       ask();  // one after the other, then
     }
   }
-  const TopicLimits limits = LimitsOf(handle, topic, std::min(by, MonotonicMicros() + kSettingsMicros));
-  Publish([limits](ClusterAnswer* told) { told->limits = limits; });
+  const TopicSettings settings = SettingsOf(handle, topic, std::min(by, MonotonicMicros() + kSettingsMicros));
+  Publish([settings](ClusterAnswer* told) { told->settings = settings; });
   for (std::thread& thread : threads) {
     thread.join();
   }

@@ -30,7 +30,7 @@ struct PartitionLeader {
 };
 
 // What is looked at of the topic's settings, where the user may read them.
-struct TopicLimits {
+struct TopicSettings {
   int min_in_sync = 0;        // min.insync.replicas; 0: not known
   int64_t retention_ms = -1;  // retention.ms; negative: nothing is deleted for its age, or it is not known
   bool forbidden = false;     // it may not
@@ -51,7 +51,7 @@ struct ClusterAnswer {
   size_t untried = 0;                    // leaders beyond those
   int32_t fewest = -1;                   // the partition with the fewest replicas in sync
   int in_sync = 0;                       // its replicas in sync
-  TopicLimits limits;
+  TopicSettings settings;
 };
 
 // Asks in a thread, because the library's call waits, and what is wrong is often known long before its time is over.

@@ -143,22 +143,22 @@ class KafkaCheckup {
                     (answer.partitions == 1 ? " partition" : " partitions") + ", led by " + leader +
                     (answer.partitions == 1 ? "" : " and others") +
                     (answer.untried == 0 ? "" : "; " + std::to_string(answer.untried) + " leaders were not tried"));
-    LookAtSettings(answer.limits);
+    LookAtSettings(answer.settings);
     return true;
   }
 
-  void LookAtSettings(const TopicLimits& limits) {
-    if (limits.forbidden) {
+  void LookAtSettings(const TopicSettings& settings) {
+    if (settings.forbidden) {
       Ok("settings", "the settings of topic \"" + request_.topic + "\" may not be read",
          "What is too old or too large for the topic is then found out by trying, event by event: kafka-acls.sh --add "
          "--allow-principal User:... --operation DescribeConfigs --topic " +
              request_.topic + ".");
     }
-    if (limits.own_time && limits.retention_ms >= 0 && limits.retention_ms < kShortRetentionMs) {
+    if (settings.own_time && settings.retention_ms >= 0 && settings.retention_ms < kShortRetentionMs) {
       Ok("retention",
          "topic \"" + request_.topic +
              "\" keeps events for less than a day, counted from their own time (retention.ms=" +
-             std::to_string(limits.retention_ms) + ", message.timestamp.type=CreateTime)",
+             std::to_string(settings.retention_ms) + ", message.timestamp.type=CreateTime)",
          "One that is older when it comes, after a pause or an outage or by replay(), is deleted at the topic's next "
          "look: message.timestamp.type=LogAppendTime counts from when it came; or raise retention.ms.");
     }
@@ -188,14 +188,14 @@ class KafkaCheckup {
   }
 
   bool InSync(const ClusterAnswer& answer) {
-    if (answer.fewest < 0 || answer.in_sync >= answer.limits.min_in_sync) {
+    if (answer.fewest < 0 || answer.in_sync >= answer.settings.min_in_sync) {
       return true;
     }
     Fail("topic",
          MakeError(RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, ErrorClass::kTopic,
                    "partition " + std::to_string(answer.fewest) + " of topic \"" + request_.topic + "\" has " +
                        std::to_string(answer.in_sync) + (answer.in_sync == 1 ? " replica" : " replicas") +
-                       " in sync, and min.insync.replicas is " + std::to_string(answer.limits.min_in_sync) +
+                       " in sync, and min.insync.replicas is " + std::to_string(answer.settings.min_in_sync) +
                        ": it takes nothing"),
          "Bring the brokers of its other replicas back (kafka-topics.sh --describe names them), or lower the topic's "
          "min.insync.replicas.");
