@@ -82,40 +82,31 @@ void StoreCeiling(Oid sequence, Oid owner, int64 ceiling) {
           [sequence, ceiling] { DirectFunctionCall2(setval_oid, ObjectIdGetDatum(sequence), Int64GetDatum(ceiling)); });
 }
 
-// Without shared memory the clock is where the ceiling is.
+// Without a place in shared memory the clock is where the ceiling is. 0: the database has a place by now. Whoever makes
+// it takes turns with this by the lock, and begins above what was handed out here.
 int64 TakeStored(int64 count) {
   Oid sequence = CeilingSequence();
   if (!OidIsValid(sequence)) {
     ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("sequence outbox_internal.clock_ceiling is missing"),
                     errhint("Restore the database from a dump, or create the extension anew.")));
   }
+  OUTBOX_FAULT_POINT("clock.without_place");
   LOCKTAG tag;
   LockCeiling(sequence, &tag);
-  Oid owner = InvalidOid;
-  int64 first = Max(RawWall(), StoredCeiling(sequence, &owner) + 1);
-  StoreCeiling(sequence, owner, first + count - 1);
+  int64 first = 0;
+  if (MyDatabaseSlot() == nullptr) {
+    Oid owner = InvalidOid;
+    first = Max(BelievedWall(), StoredCeiling(sequence, &owner) + 1);
+    StoreCeiling(sequence, owner, first + count - 1);
+  }
   LockRelease(&tag, ExclusiveLock, false);
   return first;
 }
 
-// The ceiling of this process, used if the database has no slot in shared memory. No worker serves it then.
-pg_atomic_uint64 own_ceiling;
-
-pg_atomic_uint64* KnownCeiling() {
-  DatabaseSlot* slot = MyDatabaseSlot();
-  return slot != nullptr ? &slot->clock_ceiling : &own_ceiling;
-}
-
-pg_atomic_uint64* Clock() {
-  DatabaseSlot* slot = MyDatabaseSlot();
-  return slot != nullptr ? &slot->clock : &Shared()->clock;
-}
-
-void RaiseClock(int64 micros) {
-  pg_atomic_uint64* clock = Clock();
-  uint64 last = pg_atomic_read_u64(clock);
+void RaiseClock(DatabaseSlot* slot, int64 micros) {
+  uint64 last = pg_atomic_read_u64(&slot->clock);
   while (last < static_cast<uint64>(micros) &&
-         !pg_atomic_compare_exchange_u64(clock, &last, static_cast<uint64>(micros))) {
+         !pg_atomic_compare_exchange_u64(&slot->clock, &last, static_cast<uint64>(micros))) {
   }
 }
 
@@ -130,7 +121,7 @@ int64 Room(int64 reading) {
 // below may have been handed out. `at_least` is a reading after `resets` resets: after one more it is void, and nothing
 // is stored. Needs a transaction that may write; what it stores stays when that rolls back. May be called by several
 // processes at once.
-void AdvanceCeiling(int64 at_least, uint64 resets) {
+void AdvanceCeiling(DatabaseSlot* slot, int64 at_least, uint64 resets) {
   Oid sequence = CeilingSequence();
   if (!OidIsValid(sequence)) {
     return;
@@ -142,15 +133,11 @@ void AdvanceCeiling(int64 at_least, uint64 resets) {
   }
   Oid owner = InvalidOid;
   int64 stored = StoredCeiling(sequence, &owner);
-  pg_atomic_uint64* known = KnownCeiling();
-  DatabaseSlot* slot = MyDatabaseSlot();
-  if (pg_atomic_read_u64(known) == kNeverRead) {
-    RaiseClock(stored);
-    if (slot != nullptr) {
-      pg_atomic_write_u64(&slot->clock_at_start, static_cast<uint64>(stored));
-    }
+  if (pg_atomic_read_u64(&slot->clock_ceiling) == kNeverRead) {
+    RaiseClock(slot, stored);
+    pg_atomic_write_u64(&slot->clock_at_start, static_cast<uint64>(stored));
   }
-  bool lower = slot != nullptr && pg_atomic_read_u32(&slot->ceiling_falls) != 0;
+  bool lower = pg_atomic_read_u32(&slot->ceiling_falls) != 0;
   if (at_least > 0 && (stored < at_least || lower)) {
     stored = at_least + Room(at_least);
     OUTBOX_FAULT_POINT("ceiling.before");
@@ -159,7 +146,7 @@ void AdvanceCeiling(int64 at_least, uint64 resets) {
       pg_atomic_write_u32(&slot->ceiling_falls, 0);
     }
   }
-  pg_atomic_write_u64(known, lower && at_least <= 0 ? kReadAgain : static_cast<uint64>(stored));
+  pg_atomic_write_u64(&slot->clock_ceiling, lower && at_least <= 0 ? kReadAgain : static_cast<uint64>(stored));
   LockRelease(&tag, ExclusiveLock, false);
 }
 
@@ -167,17 +154,17 @@ void AdvanceCeiling(int64 at_least, uint64 resets) {
 bool holds = false;
 bool reads_through = false;
 
-bool MayPassHold(uint64 reading) {
-  DatabaseSlot* slot = MyDatabaseSlot();
+bool MayPassHold(DatabaseSlot* slot, uint64 reading) {
   int32 first = 0;
   int32 last = 0;
-  return slot != nullptr && reading <= pg_atomic_read_u64(&slot->held_ceiling) &&
-         (reads_through || EmittedDays(&first, &last));
+  return reading <= pg_atomic_read_u64(&slot->held_ceiling) && (reads_through || EmittedDays(&first, &last));
 }
 
 void LetGo() {
-  DatabaseSlot* slot = MyDatabaseSlot();
-  if (holds && slot != nullptr) {
+  if (!holds) {
+    return;  // any transaction of any database comes here, and one without outbox takes no slot
+  }
+  if (DatabaseSlot* slot = MyDatabaseSlot(); slot != nullptr) {
     pg_atomic_write_u64(&slot->held_ceiling, 0);
   }
   holds = false;
@@ -241,26 +228,30 @@ void ForgetClockCeiling() {
 int64 TakeReadings(int64 count) {
   if (Shared() == nullptr) {
     WarnNotPreloaded();
-    return TakeStored(count);
-  }
-  pg_atomic_uint64* ceiling = KnownCeiling();
-  if (pg_atomic_read_u64(ceiling) == kNeverRead) {
-    AdvanceCeiling(0, ClockResets());
   }
   for (;;) {
-    uint64 resets = ClockResets();
-    pg_atomic_uint64* clock = Clock();
+    DatabaseSlot* slot = MyDatabaseSlot();
+    if (slot == nullptr) {
+      if (int64 first = TakeStored(count); first != 0) {
+        return first;
+      }
+      continue;
+    }
+    uint64 resets = pg_atomic_read_u64(&slot->clock_resets);
+    if (pg_atomic_read_u64(&slot->clock_ceiling) == kNeverRead) {
+      AdvanceCeiling(slot, 0, resets);
+    }
     int64 now = BelievedWall();
-    uint64 last = pg_atomic_read_u64(clock);
+    uint64 last = pg_atomic_read_u64(&slot->clock);
     int64 first = 0;
     do {
       first = Max(now, static_cast<int64>(last) + 1);
-    } while (!pg_atomic_compare_exchange_u64(clock, &last, static_cast<uint64>(first + count - 1)));
+    } while (!pg_atomic_compare_exchange_u64(&slot->clock, &last, static_cast<uint64>(first + count - 1)));
     uint64 newest = static_cast<uint64>(first + count - 1);
-    if (newest <= pg_atomic_read_u64(ceiling) || MayPassHold(newest)) {
+    if (newest <= pg_atomic_read_u64(&slot->clock_ceiling) || MayPassHold(slot, newest)) {
       return first;
     }
-    AdvanceCeiling(first + count - 1, resets);
+    AdvanceCeiling(slot, first + count - 1, resets);
     if (ClockResets() == resets) {
       return first;
     }
@@ -269,7 +260,8 @@ int64 TakeReadings(int64 count) {
 }
 
 int64 LastReading() {
-  return Shared() == nullptr ? 0 : static_cast<int64>(pg_atomic_read_u64(Clock()));
+  DatabaseSlot* slot = MyDatabaseSlot();
+  return slot == nullptr ? 0 : static_cast<int64>(pg_atomic_read_u64(&slot->clock));
 }
 
 int64 ClockNow() {
@@ -278,7 +270,7 @@ int64 ClockNow() {
 
 int64 ExpiryNow() {
   int64 now = Min(RawWall(), BelievedWall());
-  DatabaseSlot* slot = Shared() == nullptr ? nullptr : MyDatabaseSlot();
+  DatabaseSlot* slot = MyDatabaseSlot();
   if (slot != nullptr && !WallIsSettled()) {
     int64 before = static_cast<int64>(pg_atomic_read_u64(&slot->clock_at_start));
     if (before != 0) {  // else nothing was ever emitted
@@ -289,17 +281,25 @@ int64 ExpiryNow() {
 }
 
 bool CeilingIsLow() {
-  uint64 known = pg_atomic_read_u64(KnownCeiling());
+  DatabaseSlot* slot = MyDatabaseSlot();
+  if (slot == nullptr) {
+    return false;
+  }
+  uint64 known = pg_atomic_read_u64(&slot->clock_ceiling);
   int64 clock = LastReading();
   return known == kNeverRead || (clock != 0 && static_cast<int64>(known) - clock < Room(clock) / 2);
 }
 
 void KeepCeiling() {
+  DatabaseSlot* slot = MyDatabaseSlot();
+  if (slot == nullptr) {
+    return;
+  }
   uint64 resets = ClockResets();
   int64 clock = LastReading();
-  bool first = pg_atomic_read_u64(KnownCeiling()) == kNeverRead;
+  bool first = pg_atomic_read_u64(&slot->clock_ceiling) == kNeverRead;
   OUTBOX_FAULT_POINT("ceiling.keep");
-  AdvanceCeiling(first ? 0 : clock + Room(clock) / 2, resets);
+  AdvanceCeiling(slot, first ? 0 : clock + Room(clock) / 2, resets);
 }
 
 void SettleCeiling() {
@@ -360,7 +360,7 @@ void ReadThroughHold() {
 }
 
 uint64 ClockResets() {
-  DatabaseSlot* slot = Shared() == nullptr ? nullptr : MyDatabaseSlot();
+  DatabaseSlot* slot = MyDatabaseSlot();
   return slot == nullptr ? 0 : pg_atomic_read_u64(&slot->clock_resets);
 }
 

@@ -16,11 +16,12 @@
 
 namespace outbox::pg {
 
-// Takes `count` consecutive readings (at least 1) and returns the first. Without preload the clock is in that sequence
-// alone, which is slower, and each session is told once that nothing is published.
+// Takes `count` consecutive readings (at least 1) and returns the first. Without preload, and while all places for
+// databases are taken, the clock is in that sequence alone, which is slower; without preload each session is told once
+// that nothing is published.
 int64 TakeReadings(int64 count);
 
-// The last reading of this database since the server started; 0: none, or no preload.
+// The last reading of this database since the server started; 0: none, or no place in shared memory.
 int64 LastReading();
 // About what a reading would be now: for dating, and for making tables ready.
 int64 ClockNow();

@@ -54,7 +54,6 @@ void StartupHook() {
     shared->max_destinations = settings.max_destinations;
     shared->max_progress = kMaxProgress;
     shared->max_troubles = kMaxTroubles;
-    pg_atomic_init_u64(&shared->clock, 0);
     pg_atomic_init_u64(&shared->spare_writes, 0);
     pg_atomic_init_u64(&shared->used_xid, 0);
     StartWall();
@@ -148,22 +147,40 @@ void InstallSharedMemoryHooks() {
   shmem_startup_hook = StartupHook;
 }
 
+namespace {
+
+// Call with the lock held. `unused`: the first free one, if there is none of this database.
+DatabaseSlot* LookForDatabase(Oid database, DatabaseSlot** unused) {
+  *unused = nullptr;
+  for (int i = 0; i < shared->max_databases; i++) {
+    DatabaseSlot* slot = &Databases()[i];
+    if (slot->database == database) {
+      return slot;
+    }
+    if (slot->database == InvalidOid && *unused == nullptr) {
+      *unused = slot;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 DatabaseSlot* FindDatabaseSlot(Oid database, bool create) {
   if (shared == nullptr) {
     return nullptr;
   }
-  DatabaseSlot* found = nullptr;
+  // Where all are taken, each emit() looks again and again.
   DatabaseSlot* unused = nullptr;
-  LWLockAcquire(shared->lock, create ? LW_EXCLUSIVE : LW_SHARED);
-  for (int i = 0; i < shared->max_databases && found == nullptr; i++) {
-    DatabaseSlot* slot = &Databases()[i];
-    if (slot->database == database) {
-      found = slot;
-    } else if (slot->database == InvalidOid && unused == nullptr) {
-      unused = slot;
-    }
+  LWLockAcquire(shared->lock, LW_SHARED);
+  DatabaseSlot* found = LookForDatabase(database, &unused);
+  LWLockRelease(shared->lock);
+  if (found != nullptr || !create || unused == nullptr) {
+    return found;
   }
-  if (found == nullptr && create && unused != nullptr) {
+  LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+  found = LookForDatabase(database, &unused);
+  if (found == nullptr && unused != nullptr) {
     unused->database = database;
     unused->needs_discovery = false;
     unused->active = false;

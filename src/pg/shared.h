@@ -150,7 +150,6 @@ struct WallState {
 
 struct SharedState {
   LWLock* lock;
-  pg_atomic_uint64 clock;  // the hybrid clock of databases without a slot
   // +1 after each write into a spare table, of any database, before its transaction can commit. Kept for the server and
   // not in a database's slot, which may belong to another database when the counts are compared.
   pg_atomic_uint64 spare_writes;

@@ -119,12 +119,13 @@ void OnTransactionEnd(XactEvent event, void*) {
   ClockAtTransactionEnd(event);  // asks for what was emitted
   switch (event) {
     case XACT_EVENT_COMMIT:
-      if (emitted && my_slot != nullptr && my_slot->database == MyDatabaseId) {
+      // The database may have got its slot since.
+      if (DatabaseSlot* slot = emitted ? MyDatabaseSlot() : nullptr; slot != nullptr) {
         OUTBOX_FAULT_POINT("emit.committed");
-        pg_atomic_fetch_add_u64(&my_slot->emitting_commits, 1);
+        pg_atomic_fetch_add_u64(&slot->emitting_commits, 1);
         if (lone) {
-          pg_atomic_fetch_add_u64(&my_slot->lone_emits.count, 1);
-          pg_atomic_write_u64(&my_slot->lone_emits.last_at, static_cast<uint64>(GetCurrentTransactionStopTimestamp()));
+          pg_atomic_fetch_add_u64(&slot->lone_emits.count, 1);
+          pg_atomic_write_u64(&slot->lone_emits.last_at, static_cast<uint64>(GetCurrentTransactionStopTimestamp()));
         }
         WakeWorkers(MyDatabaseId, false);
       }
@@ -159,16 +160,10 @@ void RegisterTransactionEnd(const TransactionCounter& with) {
 
 DatabaseSlot* MyDatabaseSlot() {
   // The launcher may have freed the slot of a database that had no extension when it looked.
-  if (my_slot != nullptr && my_slot->database == MyDatabaseId) {
-    return my_slot;
-  }
-  // When all slots are taken, asking costs an exclusive lock each time and helps little.
-  static uint32 misses = 0;
-  if (misses % 1024 == 0) {
+  if (my_slot == nullptr || my_slot->database != MyDatabaseId) {
     my_slot = FindDatabaseSlot(MyDatabaseId, true);
   }
-  misses = my_slot != nullptr && my_slot->database == MyDatabaseId ? 0 : misses + 1;
-  return misses == 0 ? my_slot : nullptr;
+  return my_slot;
 }
 
 void NoteEmitted(int32 day) {

@@ -15,8 +15,9 @@ struct TransactionCounter {
 // Once per process, from _PG_init: the list of transaction callbacks is never de-duplicated.
 void RegisterTransactionEnd(const TransactionCounter& counter);
 
-// Slot of this database in shared memory, found once and kept: the commit callback may neither search nor raise.
-// nullptr without preload, and when all slots are taken.
+// Slot of this database in shared memory, made if there is room, found once and kept. nullptr without preload, and
+// while all slots are taken; then each call looks again, for whatever is reckoned without a slot is void as soon as
+// there is one. Raises nothing.
 DatabaseSlot* MyDatabaseSlot();
 
 // The current transaction has written an event to the table of `day`, or to the spare table: its commit wakes the

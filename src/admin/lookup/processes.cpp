@@ -6,6 +6,7 @@
 #include "pg/guard.h"
 #include "pg/process_slots.h"
 #include "pg/settings.h"
+#include "pg/transaction_end.h"
 
 namespace outbox::admin {
 
@@ -62,6 +63,16 @@ int RelaysWithoutPlace(bool routes) {
 
 std::string NoSlotText() {
   return "All " + std::to_string(pg::Shared()->max_databases) + " places for databases are taken.";
+}
+
+pg::DatabaseSlot* RequirePlace() {
+  RequirePreload();
+  pg::DatabaseSlot* slot = pg::Guard([] { return pg::MyDatabaseSlot(); });
+  if (slot == nullptr) {
+    throw pg::UserError{ERRCODE_CONFIGURATION_LIMIT_EXCEEDED, "no worker of outbox serves this database", NoSlotText(),
+                        kNoSlotHint};
+  }
+  return slot;
 }
 
 std::string LauncherStands() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "admin/common/query.h"
+#include "pg/shared.h"
 
 namespace outbox::admin {
 
@@ -25,6 +26,8 @@ std::string FewSlotsHint(const Processes& processes);
 bool HasNoSlot();
 int RelaysWithoutPlace(bool routes);  // how many are wanted there, if there are routes
 std::string NoSlotText();             // "All 64 places for databases are taken."
+// The slot of this database. Throws UserError where there is no preload, or no place is left.
+pg::DatabaseSlot* RequirePlace();
 inline constexpr const char* kNoSlotHint = "Raise outbox.max_databases and restart the server.";
 
 // "The launcher, process 123, is there, and has done nothing since ...: ...". "": it does what it has to do, or is not

@@ -8,6 +8,7 @@
 #include "admin/common/operation.h"
 #include "admin/common/write_lock.h"
 #include "admin/lookup/backlog.h"
+#include "admin/lookup/processes.h"
 #include "admin/lookup/shared_views.h"
 #include "base/fault_point.h"
 #include "base/monotonic.h"
@@ -177,6 +178,7 @@ OUTBOX_FUNCTION(outbox_reset_clock) {
                     "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT outbox.reset_clock(); COMMIT; does it, whatever "
                     "default_transaction_isolation says."};
   }
+  (void)RequirePlace();  // the clock stands there
   outbox::pg::BelieveWall();
   const int64 now = outbox::pg::RawWall();
   int64 ahead = Guard([] { return outbox::pg::LastReading(); }) - now;

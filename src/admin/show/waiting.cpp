@@ -62,12 +62,7 @@ uint64 AskForBarrier() {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "nothing is published during recovery", "",
                     "Wait on the primary server."};
   }
-  outbox::pg::DatabaseSlot* slot = outbox::pg::FindDatabaseSlot(MyDatabaseId, true);
-  if (slot == nullptr) {
-    throw UserError{ERRCODE_CONFIGURATION_LIMIT_EXCEEDED, "no worker of outbox serves this database", NoSlotText(),
-                    kNoSlotHint};
-  }
-  return outbox::pg::AskForBarrier(slot);
+  return outbox::pg::AskForBarrier(RequirePlace());
 }
 
 struct LaneKey {
