@@ -1,6 +1,7 @@
 #include "metrics/emitted.h"
 
 #include "base/monotonic.h"
+#include "pg/server_versions.h"
 
 extern "C" {
 #include "access/transam.h"
@@ -72,7 +73,8 @@ bool HaveDatabase() {
   return my_database != nullptr;
 }
 
-// There is a place: SettlePrepared() has run, and one transaction has one.
+// There is a place: SettlePrepared() has run, and one transaction has one. (Unless pg_xact cannot be read: then what
+// has no place is not counted.)
 void NotePrepared() {
   for (int i = 0; i < Figures()->max_prepared; i++) {
     PreparedEmit* slot = &PreparedSlots()[i];
@@ -85,6 +87,53 @@ void NotePrepared() {
       return;
     }
   }
+}
+
+enum class Fate {
+  kUnfinished,
+  kCommitted,
+  kRolledBack,
+  kForgotten,   // the server does not know any more
+  kUnreadable,  // nor can it tell now
+};
+
+// Whether pg_xact has it still; under XactTruncationLock, so that it stays there. Compared in 64 bits: a slot may be of
+// before a wraparound. One that is yet to come was remembered before pg_resetwal.
+bool HasFate(uint64 xid) {
+  const uint64 next = U64FromFullTransactionId(ReadNextFullTransactionId());
+  const uint64 oldest = next - (static_cast<TransactionId>(next) - pg::OldestXidInPgXact());
+  return xid >= oldest && xid < next;
+}
+
+// As pg_xact_status() asks, since asking for one that pg_xact has no more raises. Does not raise: of a file that cannot
+// be read neither those who prepare a transaction nor the keeper are to know because of a figure.
+Fate FateOf(uint64 xid) {
+  const MemoryContext context = CurrentMemoryContext;
+  const uint32 held_off = InterruptHoldoffCount;
+  volatile Fate fate = Fate::kUnreadable;
+  PG_TRY();
+  {
+    const TransactionId short_xid = XidFromFullTransactionId(FullTransactionIdFromU64(xid));
+    LWLockAcquire(XactTruncationLock, LW_SHARED);
+    if (!HasFate(xid)) {
+      fate = Fate::kForgotten;
+    } else if (TransactionIdIsInProgress(short_xid)) {
+      fate = Fate::kUnfinished;
+    } else {
+      fate = TransactionIdDidCommit(short_xid) ? Fate::kCommitted : Fate::kRolledBack;
+    }
+    LWLockRelease(XactTruncationLock);
+  }
+  PG_CATCH();
+  {
+    // All that a lookup has taken is light-weight locks, and its callers have none.
+    LWLockReleaseAll();
+    InterruptHoldoffCount = held_off;
+    MemoryContextSwitchTo(context);
+    FlushErrorState();
+  }
+  PG_END_TRY();
+  return fate;
 }
 
 }  // namespace
@@ -167,15 +216,15 @@ void SettlePrepared() {
     if (xid == 0 || xid == UINT64_MAX || xid == mine.xid) {
       continue;
     }
-    const TransactionId short_xid = XidFromFullTransactionId(FullTransactionIdFromU64(xid));
-    if (TransactionIdIsInProgress(short_xid)) {
+    const Fate fate = FateOf(xid);
+    if (fate == Fate::kUnfinished || fate == Fate::kUnreadable) {
       continue;
     }
-    const bool committed = TransactionIdDidCommit(short_xid);
     const Oid database = slot->database;
     const uint64 events = slot->events;
     const uint64 bytes = slot->bytes;
-    if (!slot->xid.compare_exchange_strong(xid, 0) || !committed) {
+    // Of what is forgotten nothing is counted, as if it had been rolled back: a figure is rather too low than made up.
+    if (!slot->xid.compare_exchange_strong(xid, 0) || fate != Fate::kCommitted) {
       continue;  // another process has, or there is nothing to count
     }
     if (DatabaseFigures* figures = FindDatabase(database, false); figures != nullptr) {

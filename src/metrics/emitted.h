@@ -18,7 +18,8 @@ void NoteEmitted(uint64 events, uint64 bytes);
 void NoteRepeated();
 
 // Counts what was prepared and has committed since. No callback runs at COMMIT PREPARED: the keeper calls this now and
-// then, and so does outbox.metrics(). May raise.
+// then, and so does outbox.metrics(). What ended so long ago that pg_xact has it no more is not counted. Does not
+// raise; call without light-weight locks.
 void SettlePrepared();
 
 }  // namespace outbox::metrics

@@ -172,6 +172,7 @@ bool Read(Stream* from) {
         slot->database = database;
         break;
       }
+      // Whether pg_xact still has it is not known before recovery: SettlePrepared() looks.
       case Part::kPrepared: {
         static PreparedEmit left_out;
         PreparedEmit* slot = number < Figures()->max_prepared ? &PreparedSlots()[number] : &left_out;

@@ -6,6 +6,7 @@
 
 extern "C" {
 #include "access/heapam_xlog.h"
+#include "access/transam.h"
 #include "executor/tuptable.h"
 #include "utils/inval.h"
 #include "utils/jsonb.h"
@@ -48,6 +49,15 @@ inline uint8 MakeEmptyPruning(xl_heap_prune* record) {
   return XLOG_HEAP2_PRUNE_ON_ACCESS;
 #else
   return XLOG_HEAP2_PRUNE;
+#endif
+}
+
+// The oldest transaction id that pg_xact can be asked about. Under XactTruncationLock.
+inline TransactionId OldestXidInPgXact() {
+#if PG_VERSION_NUM >= 170000
+  return TransamVariables->oldestClogXid;
+#else
+  return ShmemVariableCache->oldestClogXid;
 #endif
 }
 

@@ -407,12 +407,8 @@ void KeeperMain() {
     MemoryContextSwitchTo(context);
     MemoryContextReset(context);
     pg::PendingError error;
-    keeper->troubled = !pg::Attempt(
-        [context] {
-          Cycle(context);
-          metrics::SettlePrepared();
-        },
-        &error);
+    keeper->troubled = !pg::Attempt([context] { Cycle(context); }, &error);
+    metrics::SettlePrepared();  // also where the cycle failed
     metrics::NoteTurn(false);
     if (keeper->troubled) {
       if (!StopRequested()) {
