@@ -47,6 +47,12 @@ inline constexpr const char* kDiskFullHint =
     "sent "
     "again if the worker ends before.";
 
+// SQLSTATE, where the server has no memory left.
+inline constexpr const char* kOutOfMemory = "53200";
+inline constexpr const char* kOutOfMemoryHint =
+    "Give the machine more memory, or lower work_mem, outbox.sort_mem or outbox.max_inflight. It goes on by itself as "
+    "soon as there is some.";
+
 // SQLSTATEs of a damaged page or index, and of a file or a disk that is not there or fails.
 inline bool IsUnreadable(std::string_view code) {
   return code == "XX001" || code == "XX002" || code.starts_with("58");
@@ -62,9 +68,12 @@ inline constexpr const char* kUsedXidsHint =
     "After that send what was emitted meanwhile, of each route: CALL outbox.seek(route, since, dry_run => false), with "
     "the time at which the ids went back. docs/when-things-go-wrong.md, \"Transaction ids have gone back\", says more.";
 
-// What has to be done about trouble of a lane with its tables; nullptr: nothing that is known here.
-inline const char* TablesHint(std::string_view code) {
-  return code == kDiskFull ? kDiskFullHint : IsUnreadable(code) ? kUnreadableHint : nullptr;
+// What has to be done about trouble of a lane that is the server's own; nullptr: nothing that is known here.
+inline const char* ServersHint(std::string_view code) {
+  return code == kDiskFull      ? kDiskFullHint
+         : code == kOutOfMemory ? kOutOfMemoryHint
+         : IsUnreadable(code)   ? kUnreadableHint
+                                : nullptr;
 }
 
 // Of class topic, where somebody has to act at the destination.

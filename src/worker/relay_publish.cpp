@@ -229,8 +229,8 @@ void RelayPublisher::ShowBarrier(const RelayState& state) {
                pg_atomic_read_u32(&self_.worker_slot->pending) == 0);
 }
 
-// Trouble with tables is the server's own: it is also written to the server log, each code once a minute, however lanes
-// and codes take turns.
+// Trouble of reading and saving is the server's own, such as of its tables or its memory: it is also written to the
+// server log, each code once a minute, however lanes and codes take turns.
 void RelayPublisher::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& status) {
   const int64_t now = clock_->NowMicros();
   const bool lasts = clock_->WallMicros() - status.error_since_unix >= kTroubleLasts;
@@ -245,12 +245,12 @@ void RelayPublisher::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& 
   const char* route = lane.route.name.c_str();
   const char* code = status.error->code.c_str();
   const char* message = status.error->message.c_str();
-  const char* known = pg::TablesHint(status.error->code);
+  const char* known = pg::ServersHint(status.error->code);
   const char* hint = known != nullptr ? known : "See outbox.lag.";
   const int number = status.id.lane;
   pg::Guard([=] {
-    ereport(LOG,
-            (errmsg("outbox: lane %d of route \"%s\" has trouble with its tables: %s", number, route, message),
+    ereport(WARNING,
+            (errmsg("outbox: lane %d of route \"%s\" is in trouble: %s", number, route, message),
              errdetail("The error is %s. It is tried again by itself; nothing is lost meanwhile.", code),
              errhint("%s", hint),
              pg::LogEvent("lane_trouble", {{"route", route}, {"lane", pg::LogNumber(number)}, {"error_code", code}})));
@@ -263,11 +263,11 @@ void RelayPublisher::SayLaneLeft() {
   const char* route = complained_route_.c_str();
   const int number = complained_of_.lane;
   pg::Guard([=] {
-    ereport(LOG,
-            (errmsg("outbox: lane %d of route \"%s\" is not this worker's any more, and its trouble with its tables "
-                    "not followed further",
-                    number, route),
-             pg::LogEvent("lane_left", {{"route", route}, {"lane", pg::LogNumber(number)}})));
+    ereport(
+        LOG,
+        (errmsg("outbox: lane %d of route \"%s\" is not this worker's any more, and its trouble not followed further",
+                number, route),
+         pg::LogEvent("lane_left", {{"route", route}, {"lane", pg::LogNumber(number)}})));
   });
 }
 
@@ -277,8 +277,7 @@ void RelayPublisher::SayLanesWork() {
   const char* route = complained_route_.c_str();
   const int number = complained_of_.lane;
   pg::Guard([=] {
-    ereport(LOG, (errmsg("outbox: lane %d of route \"%s\" has no trouble with its tables any more, after %.1f s",
-                         number, route, seconds),
+    ereport(LOG, (errmsg("outbox: lane %d of route \"%s\" works again after %.1f s", number, route, seconds),
                   pg::LogEvent(
                       "lane_works",
                       {{"route", route}, {"lane", pg::LogNumber(number)}, {"seconds", psprintf("%.1f", seconds)}})));

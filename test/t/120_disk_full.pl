@@ -90,7 +90,7 @@ ok(wait_until(sub { $redis->xlen('full') >= $committed }, 30), 'all that was com
 ok(trouble_is('53100'), 'outbox.lag says that the lane cannot note it');
 like(sql(q(SELECT string_agg(detail, ' ') FROM outbox.doctor() WHERE status <> 'ok' AND "check" = 'lane')), qr/53100/, 'doctor() too');
 like(sql(q(SELECT hint FROM outbox.doctor() WHERE status <> 'ok' AND "check" = 'lane')), qr/^Give the disk room\. Deliveries go on/, 'and what to do');
-ok(wait_until(sub { slurp_file($node->logfile, $mark) =~ /outbox: lane 0 of route "redis" has trouble with its tables/ }, 30), "the server's log too");
+ok(wait_until(sub { slurp_file($node->logfile, $mark) =~ /outbox: lane 0 of route "redis" is in trouble/ }, 30), "the server's log too");
 ok(wait_until(sub { slurp_file($node->logfile, $mark) =~ /HINT:  Give the disk room/ }, 5), 'with what to do');
 is((relay_pids($node))[0], $pid, 'by the same worker');
 my ($numbers, $different) = arrived();
@@ -102,7 +102,7 @@ sql("SELECT pg_terminate_backend($pid)");
 ok(wait_until(sub { $redis->xlen('full') >= $before + 500 }, 30), 'a successor sends again what could not be noted');
 ok(trouble_is('53100'), 'and has the same trouble');
 sleep 3; # in which a log would be flooded
-my $lines = () = slurp_file($node->logfile, $mark) =~ /(has trouble with its tables|outbox (?:relay|keeper): )/g;
+my $lines = () = slurp_file($node->logfile, $mark) =~ /(lane 0 of route "redis" is in trouble|outbox (?:relay|keeper): )/g;
 cmp_ok($lines, '<=', 6, "the log is not flooded: $lines lines");
 
 # --- space again ------------------------------------------------------------------------------------------------------

@@ -272,7 +272,7 @@ void NoteUnowned(const LaneRecord& lane, const std::string& name, const std::vec
     return;
   }
   const bool used_xids = pg_atomic_read_u64(&pg::Shared()->used_xid) != 0;
-  const char* known = used_xids ? pg::kUsedXidsHint : pg::TablesHint(why->code);
+  const char* known = used_xids ? pg::kUsedXidsHint : pg::ServersHint(why->code);
   trouble->person = std::strcmp(why->code, kLocked) != 0;
   trouble->hint = known != nullptr ? known
                                    : "It is tried again by itself; nothing of these lanes is sent before what the "
@@ -286,10 +286,11 @@ void NoteTrouble(const LaneRecord& lane, const std::string& name, const LaneView
            std::string(ErrorClassName(met.error_class)) + " trouble, " + met.code + ": " + met.message, troubles);
   const bool unreadable = met.error_class == ErrorClass::kInternal && pg::IsUnreadable(met.code);
   trouble->person = met.error_class == ErrorClass::kConfig || unreadable;
-  trouble->hint = view.state == LaneState::kPaused            ? kPausedHint
-                  : unreadable                                ? pg::kUnreadableHint
-                  : trouble->person                           ? ForAPerson(met.code)
-                  : std::strcmp(met.code, pg::kDiskFull) == 0 ? pg::kDiskFullHint
+  trouble->hint = view.state == LaneState::kPaused               ? kPausedHint
+                  : unreadable                                   ? pg::kUnreadableHint
+                  : trouble->person                              ? ForAPerson(met.code)
+                  : std::strcmp(met.code, pg::kDiskFull) == 0    ? pg::kDiskFullHint
+                  : std::strcmp(met.code, pg::kOutOfMemory) == 0 ? pg::kOutOfMemoryHint
                   : met.error_class == ErrorClass::kTopic
                       ? pg::TopicHint(met.code) + std::string("; it is tried again by itself.")
                   : view.next_try_unix == 0 ? "It is being tried again by itself, right now; see outbox.destination."
