@@ -49,7 +49,7 @@ bool RelayPublisher::Publish(const RelayState& state) {
   bool followed = false;  // the lane that stands for those in trouble with their tables is still here
   state.engine.Lanes(&lane_statuses_);
   owned_.clear();
-  new_.clear();
+  without_slot_.clear();
   for (const relay::LaneStatus& status : lane_statuses_) {
     auto found = state.lanes.find({status.id.route_id, status.id.lane});
     const OwnedLane* owned = found == state.lanes.end() ? nullptr : &found->second;
@@ -63,13 +63,14 @@ bool RelayPublisher::Publish(const RelayState& state) {
       ComplainOf(*owned, status);
     }
     followed = followed || (status.id == complained_of_ && !owned->leaving);
-    if (auto shown = lanes_.find(status.id); shown != lanes_.end()) {
-      ShowLane(status, now, &shown->second);
+    auto shown = lanes_.find(status.id);
+    if (shown == lanes_.end() || (shown->second.slot == nullptr && now - shown->second.asked_at >= kAskEvery)) {
+      without_slot_.push_back(&status);
     } else {
-      new_.push_back(&status);
+      ShowLane(status, now, &shown->second);
     }
   }
-  ShowNewLanes(now);
+  TakeLanePlaces(now);
   if (complained_since_ != 0 && !followed) {
     SayLaneLeft();
   } else if (complained_since_ != 0 && well) {
@@ -84,21 +85,24 @@ bool RelayPublisher::Publish(const RelayState& state) {
   return well;
 }
 
-// A worker comes to many at once: all take their slots together.
-void RelayPublisher::ShowNewLanes(int64_t now) {
-  if (new_.empty()) {
+// A worker comes to many at once: all take their slots together. Where there were too few, others may have left theirs
+// since: it is asked again.
+void RelayPublisher::TakeLanePlaces(int64_t now) {
+  if (without_slot_.empty()) {
     return;
   }
-  std::sort(new_.begin(), new_.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
+  std::sort(without_slot_.begin(), without_slot_.end(), [](const auto* a, const auto* b) { return a->id < b->id; });
   taken_.clear();
-  for (const relay::LaneStatus* status : new_) {
+  for (const relay::LaneStatus* status : without_slot_) {
     taken_.push_back({status->id});
   }
   TakeLaneSlots(self_.database, self_.incarnation, taken_);
-  for (size_t i = 0; i < new_.size(); ++i) {
-    ShownLane& lane = lanes_[new_[i]->id];
+  for (size_t i = 0; i < without_slot_.size(); ++i) {
+    ShownLane& lane = lanes_[without_slot_[i]->id];
     lane.slot = taken_[i].slot;
-    ShowLane(*new_[i], now, &lane);
+    lane.asked_at = now;
+    lane.written_at = lane.slot != nullptr ? 0 : lane.written_at;  // nothing stands there yet
+    ShowLane(*without_slot_[i], now, &lane);
   }
 }
 

@@ -51,6 +51,7 @@ class RelayPublisher {
     LaneState state = LaneState::kUnknown;  // as last written to the slot
     uint64_t barrier = 0;
     int64_t written_at = 0;
+    int64_t asked_at = 0;  // for a slot
     // Unix microseconds: see LaneView. It is behind until what it had read when it caught up is acknowledged or parked.
     int64_t behind_since = 0;
     uint64_t behind_to = 0;       // so many events read
@@ -74,7 +75,7 @@ class RelayPublisher {
   };
 
   void ShowLane(const relay::LaneStatus& status, int64_t now, ShownLane* lane);
-  void ShowNewLanes(int64_t now);
+  void TakeLanePlaces(int64_t now);
   void FollowBacklog(const relay::LaneStatus& status, int64_t wall, ShownLane* lane) const;
   void FollowParked(const relay::LaneStatus& status, int64_t wall, ShownLane* lane) const;
   void FreeLanesThatLeft();
@@ -104,9 +105,9 @@ class RelayPublisher {
   bool busy_ = false;
   // What the engine reported in this turn.
   std::vector<relay::LaneStatus> lane_statuses_;
-  std::vector<const relay::LaneStatus*> new_;  // of lanes that are not shown yet; scratch
-  std::vector<TakenSlot> taken_;               // theirs; scratch
-  std::vector<const OwnedLane*> owned_;        // of each of them, or nullptr; scratch
+  std::vector<const relay::LaneStatus*> without_slot_;  // of lanes that ask for one; scratch
+  std::vector<TakenSlot> taken_;                        // theirs; scratch
+  std::vector<const OwnedLane*> owned_;                 // of each of them, or nullptr; scratch
   std::vector<relay::DestinationStatus> destination_statuses_;
 };
 

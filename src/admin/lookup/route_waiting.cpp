@@ -152,12 +152,14 @@ std::map<int64, RouteWaiting> WaitingByRoute(const std::vector<OwnedLaneView>& v
   const LaneViews by_lane(views);
   const std::vector<Part> parts = LoadParts();
   UntoldLanes untold;
+  bool lacking = false;
   for (const Part& part : parts) {
     const OwnedLaneView* view = by_lane.Find(part.id.route_id, part.id.lane, part.id.side);
     RouteWaiting& route = routes[part.id.route_id];
     const bool owned = view != nullptr && view->owned;
     if (part.id.side == 0) {
       (owned ? route.owned : route.unowned)++;
+      lacking = lacking || !owned;
     }
     if (owned) {
       route.inflight += view->inflight_count;
@@ -168,6 +170,14 @@ std::map<int64, RouteWaiting> WaitingByRoute(const std::vector<OwnedLaneView>& v
     if (!IsTold(view)) {
       Add(part, &untold);
       route.more = route.more || !readable.positions;
+    }
+  }
+  // One that there was no place to show for has a worker all the same.
+  for (const auto& [route_id, lane] :
+       lacking ? LanesNotShown(Access::kRead, by_lane) : std::set<std::pair<int64, int>>()) {
+    if (const auto route = routes.find(route_id); route != routes.end() && route->second.unowned > 0) {
+      route->second.unowned--;
+      route->second.owned++;
     }
   }
   for (const Part& part : parts) {

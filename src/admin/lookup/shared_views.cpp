@@ -184,7 +184,6 @@ const OwnedLaneView* LaneViews::Find(int64 route_id, int lane, int side) const {
   return found == views_.end() ? nullptr : found->second;
 }
 
-// Whether a lane that a worker claims finds a place.
 bool LanePlaceIsFree() {
   bool free = false;
   pg::Guard([&] {
@@ -198,14 +197,14 @@ bool LanePlaceIsFree() {
 }
 
 std::set<std::pair<int64, int>> LanesNotShown(Access access, const LaneViews& views) {
-  if (pg::Shared() == nullptr || LanePlaceIsFree()) {
-    return {};  // a lane that is not among the views is claimed just now
-  }
   std::set<uint64> live;
   for (const WorkerView& worker : ReadWorkerViews()) {
     if (worker.running && worker.database == MyDatabaseId) {
       live.insert(worker.incarnation);
     }
+  }
+  if (live.empty()) {
+    return {};
   }
   std::set<std::pair<int64, int>> lanes;
   for (const Row& row :

@@ -79,9 +79,12 @@ class LaneViews {
   std::map<LaneId, const OwnedLaneView*> views_;
 };
 
-// Lanes that a live relay worker of this database has, and that are not among its views: by route and number. Throws
-// PgError.
+// Lanes that a live relay worker of this database has, and that are not among its views: by route and number. There was
+// no place for them, or the worker has them only since now. Throws PgError.
 std::set<std::pair<int64, int>> LanesNotShown(Access access, const LaneViews& views);
+// Whether there is a place to show a lane in: then those lanes have one within a second or two. Where the module is
+// preloaded. Throws PgError.
+bool LanePlaceIsFree();
 
 // Raises 55000 with the configuration line if the module is not preloaded.
 void RequirePreload();

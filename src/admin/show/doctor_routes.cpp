@@ -305,7 +305,10 @@ struct LaneCounts {
 };
 
 void TellCounts(const LaneCounts& lanes, Findings* findings) {
-  if (lanes.unseen > 0) {
+  if (lanes.unseen > 0 && LanePlaceIsFree()) {
+    findings->Ok("lane", std::to_string(lanes.unseen) + (lanes.unseen == 1 ? " lane has" : " lanes have") +
+                             " a relay worker that has not shown yet what it does.");
+  } else if (lanes.unseen > 0) {
     findings->Warn("lane",
                    std::to_string(lanes.unseen) + (lanes.unseen == 1 ? " lane has" : " lanes have") +
                        " a relay worker and no place to show what it does: outbox.max_lanes is " +

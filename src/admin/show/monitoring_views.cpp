@@ -259,6 +259,7 @@ OUTBOX_FUNCTION(outbox_lag) {
     const Pause* pause = FindRoutePause(pauses, lane.route_id, lane.server);
     const OwnedLaneView* view = by_lane.Find(lane.route_id, lane.lane);
     const bool shown = !not_shown.contains({lane.route_id, lane.lane});
+    const bool has_worker = !shown || (view != nullptr && view->owned);  // then its side lanes have it, too
     const Waiting own = WithFound(waiting[i].own, {lane.route_id, lane.lane, 0}, lane.wants, view, lane.position,
                                   standing, BehindUnread(*log, waiting[i].own, lane, view));
     result.Add(LagRow(lane, nullptr, own.Since(lane.there_since), view, shown, parked[{lane.route_id, lane.lane}],
@@ -268,8 +269,9 @@ OUTBOX_FUNCTION(outbox_lag) {
       view = by_lane.Find(lane.route_id, lane.lane, side.side);
       const Waiting aside = WithFound(waiting[i].sides[s], {lane.route_id, lane.lane, side.side}, lane.wants, view,
                                       side.position, standing, BehindUnread(*log, waiting[i].sides[s], lane, view));
-      result.Add(
-          LagRow(lane, &side, aside.Since(lane.there_since), view, shown, {}, due[1 + s], pause, pauses, unclaimed));
+      const bool side_shown = !has_worker || (view != nullptr && view->owned);
+      result.Add(LagRow(lane, &side, aside.Since(lane.there_since), view, side_shown, {}, due[1 + s], pause, pauses,
+                        unclaimed));
     }
   }
   return static_cast<Datum>(0);

@@ -346,7 +346,8 @@ std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
     first = "lane " + std::to_string(lane.lane) + " of route \"" + (route.empty() ? "?" : route[0][0].value()) + "\"" +
             (IsRestored(lane.route_id) ? ", which came by a dump: outbox.adopt() has it go on here"
              : not_shown.contains({lane.route_id, lane.lane})
-                 ? ", for which outbox.max_lanes has no place to show what its relay worker does"
+                 ? LanePlaceIsFree() ? ", whose relay worker has not shown yet what it does"
+                                     : ", for which outbox.max_lanes has no place to show what its relay worker does"
              : view == nullptr || !view->owned ? ", which no relay worker has" + (nobody ? ": " + *nobody : "")
              : view->trouble.empty()           ? apart.empty() ? ", " + Doing(*view, reached.workers) : apart
                                      : (view->state == outbox::LaneState::kPaused ? ", which is paused: " : ": ") +
