@@ -111,6 +111,7 @@ BEGIN;
 SELECT set_config(name, 'on', true) FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query'); -- 15; 16
 SET LOCAL parallel_setup_cost = 0;
 SELECT outbox.emit('t10', 1, 'parallel', '1') IS NOT NULL AS emitted;
+SELECT outbox_internal.order_key('t10', 'parallel', '1') IS NOT NULL AS keyed;
 CREATE FUNCTION lies_about_being_safe() RETURNS uuid LANGUAGE sql PARALLEL SAFE AS $$ SELECT outbox.emit('t10', 1, 'parallel', '1') $$;
 SAVEPOINT a;
 SELECT lies_about_being_safe();
