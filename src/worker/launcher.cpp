@@ -193,6 +193,12 @@ void ScanDatabases(MemoryContext context) {
     }
     state->known.push_back(list.eligible[i]);
   }
+  // A process of a database that is no more never runs again.
+  for (Job& job : state->jobs) {
+    if (job.ticket.slot < 0 && !Contains(list.all, list.all_count, job.ticket.database)) {
+      Forget(&job);
+    }
+  }
   std::erase_if(state->known, [&](Oid oid) { return !Contains(list.eligible, list.eligible_count, oid); });
   for (int i = 0; i < Shared()->max_databases; i++) {
     Oid database = Databases()[i].database;
@@ -388,6 +394,13 @@ void Start(Job* job, Moment now) {
   }
 }
 
+// Neither wanted nor running, and its back-off has passed.
+bool IsOver(const Job& job, Moment now) {
+  // A job that crashed is remembered for a while: it may become wanted only after its keeper has run.
+  const Moment until = job.crashes > 0 ? After(job.start_after, 2 * kQuickDeathMs) : job.start_after;
+  return !job.wanted && job.ticket.slot < 0 && until <= now;
+}
+
 void StartAndStop(Moment now) {
   for (Job& job : state->jobs) {
     bool running = job.ticket.slot >= 0;
@@ -405,12 +418,13 @@ void StartAndStop(Moment now) {
       }
     }
   }
-  // Jobs that are neither wanted nor running are forgotten once their back-off has passed.
-  std::erase_if(state->jobs, [now](const Job& job) {
-    // A job that crashed is remembered for a while: it may become wanted only after its keeper has run.
-    Moment until = job.crashes > 0 ? After(job.start_after, 2 * kQuickDeathMs) : job.start_after;
-    return !job.wanted && job.ticket.slot < 0 && until <= now;
-  });
+  // With its job a mark goes, too: nobody else would ever remove it.
+  for (Job& job : state->jobs) {
+    if (IsOver(job, now)) {
+      Forget(&job);
+    }
+  }
+  std::erase_if(state->jobs, [now](const Job& job) { return IsOver(job, now); });
 }
 
 // A process that has lived for a while has not crashed at its start.
