@@ -4,6 +4,8 @@
 #include <cstring>
 #include <functional>
 #include <iterator>
+#include <utility>
+#include <vector>
 
 #include "pg/worker_slot.h"
 
@@ -39,17 +41,35 @@ void EndUnlessLasts(Oid database, uint64 trouble) {
   }
 }
 
-// A free one, else one of a trouble that is over.
-TroubleSlot* Take() {
-  TroubleSlot* over = nullptr;
+using Troubles = std::vector<std::pair<Oid, uint64>>;
+
+// A free one, else one of a trouble that is over. While as many last as there are slots, each further one asks in vain:
+// what lasts is gathered once for all. `lasting`: empty, with room for them.
+TroubleSlot* Take(Troubles* lasting) {
+  uint64 owner = 0;
+  bool alive = false;
   for (int i = 0; i < Shared()->max_troubles; i++) {
     TroubleSlot* slot = &pg::Troubles()[i];
     if (slot->database == InvalidOid) {
       return slot;
     }
-    over = slot->ended || !Lasts(slot->database, slot->trouble) ? slot : over;
+    if (slot->owner != owner) {  // a worker's often follow each other
+      owner = slot->owner;
+      alive = pg::IsAlive(owner);
+    }
+    if (!slot->over && alive) {
+      lasting->emplace_back(slot->database, slot->trouble);
+    }
   }
-  return over;
+  std::sort(lasting->begin(), lasting->end());
+  for (int i = 0; i < Shared()->max_troubles; i++) {
+    TroubleSlot* slot = &pg::Troubles()[i];
+    if (slot->ended ||
+        !std::binary_search(lasting->begin(), lasting->end(), std::make_pair(slot->database, slot->trouble))) {
+      return slot;
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -60,6 +80,8 @@ uint64 TroubleBoard::Name(int64_t route_id, const std::string& topic) {
 
 bool TroubleBoard::MaySay(uint64 trouble, const Error& error, int64_t now, int64_t again, bool once) const {
   const auto number = static_cast<size_t>(error.error_class);
+  Troubles lasting;
+  lasting.reserve(static_cast<size_t>(Shared()->max_troubles));  // nothing is allocated under the lock
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
   EndUnlessLasts(database_, trouble);
   bool said = false;
@@ -72,7 +94,7 @@ bool TroubleBoard::MaySay(uint64 trouble, const Error& error, int64_t now, int64
       said = said || same || now - at < again;
     }
   });
-  mine = mine == nullptr ? Take() : mine;
+  mine = mine == nullptr ? Take(&lasting) : mine;
   if (mine != nullptr) {
     if (mine->owner != incarnation_ || mine->trouble != trouble || mine->database != database_ || mine->ended) {
       *mine = {};
