@@ -1,6 +1,8 @@
 #include "admin/lookup/event_walk.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 
 #include "admin/common/cursor.h"
 #include "admin/common/operation.h"
@@ -66,24 +68,42 @@ void Walk(const char* sql, const char* const* filters, const std::function<void(
   });
 }
 
-// created_at of each, sorted. There may be a million, so they are read from the primary key alone and take eight bytes
-// each.
-std::vector<int64> Times(const char* sql, const std::string& route_id) {
-  std::vector<int64> times;
-  const int64 route = std::strtoll(route_id.c_str(), nullptr, 10);
+using TimesByRoute = std::map<int64, std::vector<int64>>;
+
+// created_at of each, sorted, by route: of one, or of all (no route). There may be a million, so they take eight bytes
+// each; those parked are read from the primary key alone.
+TimesByRoute Times(std::string sql, std::optional<int64> route_id) {
+  TimesByRoute times;
+  sql += route_id ? " AND route_id = $1" : "";
+  const char* text = sql.c_str();
   pg::Guard([&] {
     WithSpiAsOwner(Plan::kIndexOrder, [&] {
       Oid type = INT8OID;
-      Datum value = Int64GetDatum(route);
-      ForEachRow(Access::kWrite, sql, 1, &type, &value, nullptr, [&](HeapTuple row, TupleDesc columns) {
+      Datum value = Int64GetDatum(route_id.value_or(0));
+      ForEachRow(Access::kWrite, text, route_id ? 1 : 0, &type, &value, nullptr, [&](HeapTuple row, TupleDesc columns) {
         bool null = false;
-        times.push_back(DatumGetTimestampTz(SPI_getbinval(row, columns, 1, &null)) + kPgEpochMicros);
+        times[DatumGetInt64(SPI_getbinval(row, columns, 1, &null))].push_back(
+            DatumGetTimestampTz(SPI_getbinval(row, columns, 2, &null)) + kPgEpochMicros);
         return true;
       });
     });
   });
-  std::sort(times.begin(), times.end());
+  for (auto& [route, of_route] : times) {
+    std::sort(of_route.begin(), of_route.end());
+  }
   return times;
+}
+
+TimesByRoute ParkedTimes(std::optional<int64> route_id) {
+  return Times("SELECT route_id, created_at FROM outbox_internal.parked WHERE replay = 0", route_id);
+}
+
+// All of the table is read, whosever rows are asked for: it has no index.
+TimesByRoute GivenUpTimes(std::optional<int64> route_id) {
+  return Times(
+      "SELECT route_id, created_at FROM outbox_internal.outcome WHERE replay = 0 AND outcome IN ('skipped', "
+      "'discarded')",
+      route_id);
 }
 
 }  // namespace
@@ -107,9 +127,40 @@ void WalkLog(const WalkFilter& filter, const std::function<void(const WalkedEven
   pg::Guard([&] { Walk(text, filters, &visit); });
 }
 
-RouteEvents::RouteEvents(const std::string& route, Positions positions, Must must) {
-  std::string route_id = RouteId(route);
-  std::vector<LaneRecord> lanes = LoadLanes(route, Access::kWrite, positions);
+RouteEvents::RouteEvents(const std::string& route, Positions positions, Must must) : route_id_(Number(RouteId(route))) {
+  TakeLanes(route, LoadLanes(route, Access::kWrite, positions), must);
+  parked_ = std::move(ParkedTimes(route_id_)[route_id_]);
+  given_up_ = std::move(GivenUpTimes(route_id_)[route_id_]);
+}
+
+std::vector<RouteEvents> RouteEvents::OfEach(const std::vector<std::string>& routes, Positions positions, Must must) {
+  std::map<std::string, std::vector<LaneRecord>> lanes;
+  for (std::vector<LaneRecord>& of_route : ByRoute(LoadLanes(std::nullopt, Access::kWrite, positions))) {
+    const std::string name = of_route[0].route;
+    lanes[name] = std::move(of_route);
+  }
+  TimesByRoute parked = ParkedTimes(std::nullopt);
+  TimesByRoute given_up = GivenUpTimes(std::nullopt);
+  std::vector<RouteEvents> events;
+  for (const std::string& route : routes) {
+    RouteEvents one;
+    one.route_id_ = lanes[route].empty() ? 0 : lanes[route][0].route_id;
+    try {
+      one.TakeLanes(route, std::move(lanes[route]), must);
+    } catch (const pg::UserError& error) {
+      if (error.sqlstate == ERRCODE_UNDEFINED_OBJECT) {
+        continue;
+      }
+      throw;
+    }
+    one.parked_ = std::move(parked[one.route_id_]);
+    one.given_up_ = std::move(given_up[one.route_id_]);
+    events.push_back(std::move(one));
+  }
+  return events;
+}
+
+void RouteEvents::TakeLanes(const std::string& route, std::vector<LaneRecord> lanes, Must must) {
   if (lanes.empty()) {
     (void)RouteId(route);  // it may have been dropped in between
   }
@@ -124,11 +175,6 @@ RouteEvents::RouteEvents(const std::string& route, Positions positions, Must mus
       lanes_[number] = std::move(lane);
     }
   }
-  parked_ = Times("SELECT created_at FROM outbox_internal.parked WHERE route_id = $1 AND replay = 0", route_id);
-  given_up_ = Times(
-      "SELECT created_at FROM outbox_internal.outcome WHERE route_id = $1 AND replay = 0 AND outcome IN ('skipped', "
-      "'discarded')",
-      route_id);
 }
 
 RouteEvents::Fate RouteEvents::FateOf(const WalkedEvent& event, Older older) const {

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -48,6 +51,9 @@ class RouteEvents {
   enum class Must : unsigned char { kWork, kKnowTopics, kKnow };
   // Throws if the route does not exist or cannot do that.
   explicit RouteEvents(const std::string& route, Positions positions = Positions::kOfThisLog, Must must = Must::kWork);
+  // Those of many routes, by name: what is read for one is read for all of them at once, however many there are. A
+  // route that has been dropped is left out.
+  static std::vector<RouteEvents> OfEach(const std::vector<std::string>& routes, Positions positions, Must must);
 
   enum class Fate { kNotOurs, kForgotten, kPending, kParked, kGivenUp, kPassedOver, kDelivered, kOlder };
   // An event from before the route began is none of its own; or, where it is asked for the route's move back to there,
@@ -55,10 +61,15 @@ class RouteEvents {
   enum class Older : bool { kNotOurs, kCounts };
   Fate FateOf(const WalkedEvent& event, Older older = Older::kNotOurs) const;
 
+  int64 route_id() const { return route_id_; }
   const std::vector<LaneRecord>& lanes() const { return lanes_; }
   const std::shared_ptr<const format::RouteSpec>& spec() const { return lanes_[0].spec; }
 
  private:
+  RouteEvents() = default;
+  void TakeLanes(const std::string& route, std::vector<LaneRecord> lanes, Must must);
+
+  int64 route_id_ = 0;
   std::vector<LaneRecord> lanes_;  // by number
   // created_at, sorted: it is unique over the database.
   std::vector<int64> parked_;

@@ -22,39 +22,59 @@ namespace {
 
 constexpr const char* kNothingVisible = "3:3:";  // the first normal transaction id is 3
 
-PlannedQuery select_sides = {R"(
-SELECT s.route_id, s.lane, s.side, s.topic_template, t.topic,
-       s.window_from, s.window_to, (extract(epoch FROM s.done_to) * 1000000)::bigint,
-       t.start_from, t.start_to, (extract(epoch FROM t.start_done_to) * 1000000)::bigint,
-       t.error_class, t.error_code, t.error_message, (extract(epoch FROM t.forked_at) * 1000000)::bigint
-FROM outbox_internal.side_lane_position s JOIN outbox.route r ON r.id = s.route_id
-JOIN outbox_internal.side_topic t ON t.route_id = s.route_id AND t.lane = s.lane AND t.side = s.side
-WHERE $1 IS NULL OR r.name = $1
-ORDER BY s.route_id, s.lane, s.side, t.topic)",
-                             Plan::kUsual, "side_topic"};
+// For all routes, and for one: then by index, so that whoever asks for one after the other reads no others.
+struct RouteQuery {
+  PlannedQuery all;
+  PlannedQuery one;  // $1
+};
 
-// Of all lanes, often: times as they are, not as numbers in text.
-PlannedQuery select_lanes = {R"(
-SELECT r.id, r.name, r.server::text, l.lane, l.window_from::text, l.window_to::text, l.done_to, r.start_snapshot::text,
-       r.start_time, l.since, l.saved_at, greatest(l.since, r.created_at),
-       coalesce(l.home <> outbox_internal.home() AND NOT EXISTS (SELECT FROM outbox_internal.origin o
-         WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL)
-FROM outbox.route r
-JOIN outbox_internal.lane_position l ON l.route_id = r.id
-WHERE $1 IS NULL OR r.name = $1
-ORDER BY r.name, l.lane)"};
+#define OUTBOX_OF_ONE "WHERE r.id = $1::bigint "
 
-PlannedQuery select_starts = {R"(
-SELECT s.route_id, (extract(epoch FROM s.at) * 1000000)::bigint, s.lane, s.topic, s.reason, s.lanes,
-       CASE s.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN '9223372036854775807'
-            ELSE (extract(epoch FROM s.start_time) * 1000000)::bigint::text END,
-       s.start_from, s.start_to, (extract(epoch FROM s.start_done_to) * 1000000)::bigint,
-       s.stood_from, s.stood_to, (extract(epoch FROM s.stood_done_to) * 1000000)::bigint,
-       coalesce(s.fork_from, s.stood_from), s.fork_to, (extract(epoch FROM s.fork_done_to) * 1000000)::bigint
-FROM outbox_internal.lane_start s JOIN outbox.route r ON r.id = s.route_id
-WHERE $1 IS NULL OR r.name = $1
-ORDER BY s.route_id, s.at, s.lane, s.topic)",
-                              Plan::kUsual, "lane_start"};
+#define OUTBOX_SELECT_SIDES                                                                                 \
+  "SELECT s.route_id, s.lane, s.side, s.topic_template, t.topic, s.window_from, s.window_to, "              \
+  "(extract(epoch FROM s.done_to) * 1000000)::bigint, t.start_from, t.start_to, "                           \
+  "(extract(epoch FROM t.start_done_to) * 1000000)::bigint, t.error_class, t.error_code, t.error_message, " \
+  "(extract(epoch FROM t.forked_at) * 1000000)::bigint "                                                    \
+  "FROM outbox_internal.side_lane_position s JOIN outbox.route r ON r.id = s.route_id "                     \
+  "JOIN outbox_internal.side_topic t ON t.route_id = s.route_id AND t.lane = s.lane AND t.side = s.side "
+#define OUTBOX_IN_ORDER "ORDER BY s.route_id, s.lane, s.side, t.topic"
+RouteQuery select_sides = {{OUTBOX_SELECT_SIDES OUTBOX_IN_ORDER, Plan::kUsual, "side_topic"},
+                           {OUTBOX_SELECT_SIDES OUTBOX_OF_ONE OUTBOX_IN_ORDER, Plan::kByKey, "side_topic"}};
+#undef OUTBOX_IN_ORDER
+
+// Of all lanes, often: times as they are, not as numbers in text. $1: the route's name.
+#define OUTBOX_SELECT_LANES                                                                          \
+  "SELECT r.id, r.name, r.server::text, l.lane, l.window_from::text, l.window_to::text, l.done_to, " \
+  "r.start_snapshot::text, r.start_time, l.since, l.saved_at, greatest(l.since, r.created_at), "     \
+  "coalesce(l.home <> outbox_internal.home() AND NOT EXISTS (SELECT FROM outbox_internal.origin o "  \
+  "WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL) "                       \
+  "FROM outbox.route r JOIN outbox_internal.lane_position l ON l.route_id = r.id "
+RouteQuery select_lanes = {{OUTBOX_SELECT_LANES "ORDER BY r.name, l.lane"},
+                           {OUTBOX_SELECT_LANES "WHERE r.name = $1 ORDER BY l.lane", Plan::kByKey}};
+
+#define OUTBOX_SELECT_STARTS                                                                                   \
+  "SELECT s.route_id, (extract(epoch FROM s.at) * 1000000)::bigint, s.lane, s.topic, s.reason, s.lanes, "      \
+  "CASE s.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN '9223372036854775807' " \
+  "ELSE (extract(epoch FROM s.start_time) * 1000000)::bigint::text END, "                                      \
+  "s.start_from, s.start_to, (extract(epoch FROM s.start_done_to) * 1000000)::bigint, "                        \
+  "s.stood_from, s.stood_to, (extract(epoch FROM s.stood_done_to) * 1000000)::bigint, "                        \
+  "coalesce(s.fork_from, s.stood_from), s.fork_to, (extract(epoch FROM s.fork_done_to) * 1000000)::bigint "    \
+  "FROM outbox_internal.lane_start s JOIN outbox.route r ON r.id = s.route_id "
+#define OUTBOX_IN_ORDER "ORDER BY s.route_id, s.at, s.lane, s.topic"
+RouteQuery select_starts = {{OUTBOX_SELECT_STARTS OUTBOX_IN_ORDER, Plan::kUsual, "lane_start"},
+                            {OUTBOX_SELECT_STARTS OUTBOX_OF_ONE OUTBOX_IN_ORDER, Plan::kByKey, "lane_start"}};
+#undef OUTBOX_IN_ORDER
+
+RouteQuery select_routes = {{log::kSelectRoutes}, {log::kSelectRoute, Plan::kByKey}};
+
+// `which`: nothing for all.
+void RunFor(RouteQuery* query, const Cell& which, const std::function<void()>& take) {
+  which ? RunPlanned(&query->one, {which}, take) : RunPlanned(&query->all, {}, take);
+}
+
+std::vector<Row> RunFor(RouteQuery* query, const Cell& which) {
+  return which ? RunPlanned(&query->one, {which}) : RunPlanned(&query->all);
+}
 
 Position PositionOf(const Row& row, size_t column) {
   Position position;
@@ -114,7 +134,7 @@ void ReadRawLane(const pg::ResultRow& row, RawLane* lane) {
 
 std::vector<RawLane> LoadRawLanes(const Cell& route) {
   std::vector<RawLane> rows;
-  RunPlanned(&select_lanes, {route}, [&rows] {
+  RunFor(&select_lanes, route, [&rows] {
     for (uint64 row = 0; row < SPI_processed; row++) {
       ReadRawLane(pg::TakeRow(row), &rows.emplace_back());
     }
@@ -146,8 +166,8 @@ std::shared_ptr<format::TopicOf> MakeTopicOf(const LaneRecord& lane, const std::
   return std::make_shared<format::TopicOf>(lane.spec->FormerTopic(text));
 }
 
-void AddSides(const Cell& route, Positions positions, std::vector<LaneRecord>* lanes) {
-  for (const Row& row : RunPlanned(&select_sides, {route})) {
+void AddSides(const Cell& route_id, Positions positions, std::vector<LaneRecord>* lanes) {
+  for (const Row& row : RunFor(&select_sides, route_id)) {
     for (LaneRecord& lane : *lanes) {
       if (lane.route_id != Number(row[0]) || lane.lane != Number(row[1]) ||
           (lane.restored && positions == Positions::kOfThisLog)) {
@@ -174,13 +194,13 @@ void AddSides(const Cell& route, Positions positions, std::vector<LaneRecord>* l
   }
 }
 
-void AddStarts(const Cell& route, std::vector<LaneRecord>* lanes) {
+void AddStarts(const Cell& route_id, std::vector<LaneRecord>* lanes) {
   // An extension that is not updated yet has none.
   if (!pg::Guard([] { return OidIsValid(pg::FindOurRelation("lane_start")); })) {
     return;
   }
   std::map<int64, std::shared_ptr<std::vector<LaneStart>>> starts;
-  for (const Row& row : RunPlanned(&select_starts, {route})) {
+  for (const Row& row : RunFor(&select_starts, route_id)) {
     std::shared_ptr<std::vector<LaneStart>>& of_route = starts[Number(row[0])];
     if (of_route == nullptr) {
       of_route = std::make_shared<std::vector<LaneStart>>();
@@ -205,10 +225,14 @@ void AddStarts(const Cell& route, std::vector<LaneRecord>* lanes) {
   }
 }
 
-std::vector<log::Route> LoadRoutes() {
-  static PlannedQuery query = {log::kSelectRoutes};
-  std::vector<log::Route> routes;
-  RunPlanned(&query, {}, [&routes] { log::ReadRoutes(&routes); });
+std::map<int64, log::Route> LoadRoutes(const Cell& route_id) {
+  std::vector<log::Route> rows;
+  RunFor(&select_routes, route_id, [&rows] { log::ReadRoutes(&rows); });
+  std::map<int64, log::Route> routes;
+  for (log::Route& one : rows) {
+    const int64 id = one.id;
+    routes.emplace(id, std::move(one));
+  }
   return routes;
 }
 
@@ -271,16 +295,17 @@ bool Stood(const LaneStart& start, int lane, std::string_view topic, const Event
 
 std::vector<LaneRecord> ReadLanes(const Cell& route, Positions positions) {
   std::vector<LaneRecord> lanes;
-  Destinations destinations;
-  std::map<int64, log::Route> routes;
-  for (log::Route& one : LoadRoutes()) {
-    const int64 id = one.id;
-    routes.emplace(id, std::move(one));
+  const std::vector<RawLane> rows = LoadRawLanes(route);
+  if (rows.empty()) {
+    return lanes;
   }
-  for (const RawLane& row : LoadRawLanes(route)) {
+  const Cell route_id = route ? Cell(std::to_string(rows[0].route_id)) : Cell();
+  Destinations destinations;
+  const std::map<int64, log::Route> routes = LoadRoutes(route_id);
+  for (const RawLane& row : rows) {
     auto of_route = routes.find(row.route_id);
     if (of_route == routes.end()) {
-      continue;  // made since
+      continue;  // dropped since
     }
     LaneRecord lane;
     lane.route_id = of_route->first;
@@ -306,8 +331,8 @@ std::vector<LaneRecord> ReadLanes(const Cell& route, Positions positions) {
     Compile(of_route->second, &destinations, &lane);
     lanes.push_back(std::move(lane));
   }
-  AddSides(route, positions, &lanes);
-  AddStarts(route, &lanes);
+  AddSides(route_id, positions, &lanes);
+  AddStarts(route_id, &lanes);
   return lanes;
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "admin/common/operation.h"
 #include "admin/common/write_lock.h"
@@ -75,6 +76,16 @@ std::vector<Row> RestoredRoutes() {
                 "WHERE l.route_id = r.id AND l.home IS DISTINCT FROM outbox_internal.home()) ORDER BY r.id");
 }
 
+// In the order of RestoredRoutes(). Raises if it is not known what a route lacks. Its server may still be missing: that
+// waits, and is told of.
+std::vector<RouteEvents> EventsOfRestored() {
+  std::vector<std::string> names;
+  for (Row& row : RestoredRoutes()) {
+    names.push_back(std::move(row[1].value()));
+  }
+  return RouteEvents::OfEach(names, Positions::kAsStored, RouteEvents::Must::kKnowTopics);
+}
+
 // Decides what becomes of an event: its group's number, made if it is the first of its group.
 class Judge {
  public:
@@ -86,10 +97,7 @@ class Judge {
       starts_.push_back({Number(row[0]), ParseSnapshot(row[1].value()), Number(row[2])});
     }
     if (adoption.pending && !adoption.nothing) {
-      for (const Row& row : RestoredRoutes()) {
-        ids_.push_back(Number(row[0]));
-        routes_.emplace_back(row[1].value(), Positions::kAsStored, RouteEvents::Must::kKnowTopics);
-      }
+      routes_ = EventsOfRestored();
     }
     for (const Row& row :
          RunSql(Access::kWrite, "SELECT wanted, before, xid FROM outbox_internal.adopted WHERE xid >= $1::bigint",
@@ -101,9 +109,9 @@ class Judge {
   // *wanted: some route still has to get it.
   uint64 NumberFor(const WalkedEvent& event, bool* wanted) {
     RouteIds lack, before;
-    for (size_t i = 0; i < routes_.size(); i++) {
-      if (routes_[i].FateOf(event) == RouteEvents::Fate::kPending) {
-        lack.push_back(ids_[i]);
+    for (const RouteEvents& route : routes_) {
+      if (route.FateOf(event) == RouteEvents::Fate::kPending) {
+        lack.push_back(route.route_id());
       }
     }
     for (const Start& start : starts_) {
@@ -144,7 +152,6 @@ class Judge {
   }
 
   std::vector<Start> starts_;
-  RouteIds ids_;
   std::vector<RouteEvents> routes_;
   std::map<std::string, uint64> known_;
 };
@@ -281,6 +288,33 @@ bool HasOwnLanes() {
               .empty();
 }
 
+// A group of events, and the routes that still have to get it, and that began after it.
+struct Numbered {
+  uint64 number = 0;
+  std::set<int64> wanted;
+  std::set<int64> before;
+};
+
+// The elements of a bigint[] without NULLs.
+std::set<int64> IdsIn(const std::string& literal) {
+  std::set<int64> ids;
+  for (size_t at = 1; at < literal.size() && literal[at] != '}'; at = literal.find_first_of(",}", at) + 1) {
+    ids.insert(std::strtoll(literal.c_str() + at, nullptr, 10));
+  }
+  return ids;
+}
+
+std::vector<Numbered> NumberedSince(int64 first) {
+  std::vector<Numbered> numbers;
+  for (const Row& row :
+       RunSql(Access::kWrite,
+              "SELECT xid, wanted, before FROM outbox_internal.adopted WHERE xid >= $1::bigint ORDER BY xid",
+              {Cell(std::to_string(first))})) {
+    numbers.push_back({static_cast<uint64>(Number(row[0])), IdsIn(row[1].value()), IdsIn(row[2].value())});
+  }
+  return numbers;
+}
+
 void LetLanesGo(const Adoption& adoption) {
   const std::vector<Row> routes = RestoredRoutes();
   // Progress and ticks of the original mean nothing here. There may be many; if no others exist, the tables are emptied
@@ -294,20 +328,16 @@ void LetLanesGo(const Adoption& adoption) {
   } else {
     RunSql(Access::kWrite, "DELETE FROM outbox_internal.tick");
   }
-  const std::vector<Row> numbers = RunSql(
-      Access::kWrite, "SELECT xid, wanted, before FROM outbox_internal.adopted WHERE xid >= $1::bigint ORDER BY xid",
-      {Cell(std::to_string(adoption.first))});
+  const std::vector<Numbered> numbers = NumberedSince(adoption.first);
   for (const Row& route : routes) {
+    const int64 id = Number(route[0]);
     std::vector<uint64> unread, begun;
-    for (const Row& number : numbers) {
-      auto among = [&](const Cell& ids) {
-        return ("," + ids->substr(1, ids->size() - 2) + ",").find("," + route[0].value() + ",") != std::string::npos;
-      };
-      if (among(number[1])) {
-        unread.push_back(static_cast<uint64>(Number(number[0])));
+    for (const Numbered& one : numbers) {
+      if (one.wanted.contains(id)) {
+        unread.push_back(one.number);
       }
-      if (!among(number[2])) {
-        begun.push_back(static_cast<uint64>(Number(number[0])));
+      if (!one.before.contains(id)) {
+        begun.push_back(one.number);
       }
     }
     if (!all) {
@@ -394,10 +424,7 @@ RestoredRows FindRestoredRows() {
 }
 
 bool BeginAdoption(const RestoredRows& rows, bool nothing) {
-  for (const Row& route : RestoredRoutes()) {
-    // Raises if it is not known what the route lacks. Its server may still be missing: that waits, and is told of.
-    RouteEvents events(route[1].value(), Positions::kAsStored, RouteEvents::Must::kKnowTopics);
-  }
+  (void)EventsOfRestored();  // raises, if it has to, before anything is begun
   return !RunSql(
               Access::kWrite,
               "INSERT INTO outbox_internal.adoption (begun_at, home, later, phase, nothing, first, starts) "

@@ -80,7 +80,7 @@ struct GivenUp {
 
 // What a route has still to send.
 struct Owed {
-  std::string route_id;
+  int64 route_id;
   int64 created_at;
   std::string id;
 };
@@ -98,17 +98,12 @@ class Forgetter {
 
   // The key's rows in the days of that time; with `owed`, also which routes still have to send them.
   std::vector<Found> FindRows(int64 since, int64 until, std::vector<Owed>* owed) {
-    std::vector<std::pair<std::string, RouteEvents>> routes;
-    for (const Row& row : RunSql(Access::kWrite, "SELECT name, id FROM outbox.route ORDER BY name")) {
-      try {
-        routes.emplace_back(row[1].value(),
-                            RouteEvents(row[0].value(), Positions::kOfThisLog, RouteEvents::Must::kKnow));
-      } catch (const UserError& error) {
-        if (error.sqlstate != ERRCODE_UNDEFINED_OBJECT) {  // it was dropped a moment ago, and waits for nothing
-          throw;
-        }
-      }
+    std::vector<std::string> names;
+    for (Row& row : RunSql(Access::kWrite, "SELECT name FROM outbox.route ORDER BY name")) {
+      names.push_back(std::move(row[0].value()));
     }
+    // A route that was dropped a moment ago waits for nothing.
+    const std::vector<RouteEvents> routes = RouteEvents::OfEach(names, Positions::kOfThisLog, RouteEvents::Must::kKnow);
     WalkFilter filter;
     filter.since = since;
     filter.until = std::min(until, end_);
@@ -120,20 +115,20 @@ class Forgetter {
         return;
       }
       bool waits = false, given_up = false;
-      std::vector<const std::string*> pending;
-      for (const auto& [route_id, events] : routes) {
+      std::vector<int64> pending;
+      for (const RouteEvents& events : routes) {
         const RouteEvents::Fate fate = events.FateOf(event);
         waits = waits || fate == RouteEvents::Fate::kPending || fate == RouteEvents::Fate::kParked;
         given_up = given_up || fate == RouteEvents::Fate::kGivenUp;
         if (fate == RouteEvents::Fate::kPending) {
-          pending.push_back(&route_id);
+          pending.push_back(events.route_id());
         }
       }
       if (!lanes_.asked.Visible(event.xid) && (waits || !given_up)) {
         return;  // committed since; RemoveParked() may have given it up
       }
       for (size_t i = 0; owed != nullptr && i < pending.size(); i++) {
-        owed->push_back({*pending[i], event.created_at, outbox::UuidText(event.id)});
+        owed->push_back({pending[i], event.created_at, outbox::UuidText(event.id)});
       }
       found.push_back({event.created_at, event.id, event.table, event.block, event.offset, waits, waits || given_up});
     });
@@ -159,7 +154,7 @@ class Forgetter {
     });
     std::vector<Cell> routes, times, ids;
     for (const Owed& one : owed) {
-      routes.push_back(Cell(one.route_id));
+      routes.push_back(Cell(std::to_string(one.route_id)));
       times.push_back(Cell(std::to_string(one.created_at)));
       ids.push_back(Cell(one.id));
     }
@@ -180,9 +175,7 @@ class Forgetter {
   int64 SettleNotes(const std::vector<Owed>& owed, const GivenUp& given_up) {
     std::vector<Cell> unsent;
     const std::set<int64> standing = StillStanding(lanes_);
-    const auto stands = [&standing](const Owed& one) {
-      return standing.contains(std::strtoll(one.route_id.c_str(), nullptr, 10));
-    };
+    const auto stands = [&standing](const Owed& one) { return standing.contains(one.route_id); };
     const auto known = static_cast<int64>(std::count_if(owed.begin(), owed.end(), stands));
     if (known > 0) {
       for (const int64 route : standing) {

@@ -99,7 +99,7 @@ Target ReadTarget(FunctionCallInfo fcinfo, bool must_exist) {
 }
 
 // A topic that cannot be is refused. A key of which the route wants nothing may be mistyped, or paused before
-// alter_route(). Looks at the route's row only: LoadLanes() would read all pauses of all routes.
+// alter_route(). Looks at the route's row only: LoadLanes() would read its lanes and what else is paused of it.
 void CheckAgainstRoute(const Target& target) {
   if (!target.topic && !target.aggregate_type) {
     return;

@@ -28,7 +28,9 @@ struct Route {
 
 // All routes, by id; no argument.
 extern const char* const kSelectRoutes;
-// Appends the rows of that statement, which are SPI's last result. Plain: may raise.
+// The same of one; $1: its id, as text. Reads nothing of the others.
+extern const char* const kSelectRoute;
+// Appends the rows of such a statement, which are SPI's last result. Plain: may raise.
 void ReadRoutes(std::vector<Route>* routes);
 
 // Selects and reads all routes, in a transaction of its own; throws pg::PgError.
