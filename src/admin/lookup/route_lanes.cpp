@@ -22,58 +22,66 @@ namespace {
 
 constexpr const char* kNothingVisible = "3:3:";  // the first normal transaction id is 3
 
-// For all routes, and for one: then by index, so that whoever asks for one after the other reads no others.
+// Of all routes, and of one: whoever asks for one after the other reads no others, because that is planned by itself,
+// by index.
 struct RouteQuery {
-  PlannedQuery all;
-  PlannedQuery one;  // $1
+  const char* select;
+  const char* of_one;  // a WHERE, with $1
+  const char* order;
+  const char* rows_of = nullptr;  // see PlannedQuery
+  struct Planned {
+    std::string sql;
+    PlannedQuery query = {};
+  };
+  Planned all = {};
+  Planned one = {};
 };
 
-#define OUTBOX_OF_ONE "WHERE r.id = $1::bigint "
+constexpr const char* kOfOne = " WHERE r.id = $1::bigint ";
 
-#define OUTBOX_SELECT_SIDES                                                                                 \
-  "SELECT s.route_id, s.lane, s.side, s.topic_template, t.topic, s.window_from, s.window_to, "              \
-  "(extract(epoch FROM s.done_to) * 1000000)::bigint, t.start_from, t.start_to, "                           \
-  "(extract(epoch FROM t.start_done_to) * 1000000)::bigint, t.error_class, t.error_code, t.error_message, " \
-  "(extract(epoch FROM t.forked_at) * 1000000)::bigint "                                                    \
-  "FROM outbox_internal.side_lane_position s JOIN outbox.route r ON r.id = s.route_id "                     \
-  "JOIN outbox_internal.side_topic t ON t.route_id = s.route_id AND t.lane = s.lane AND t.side = s.side "
-#define OUTBOX_IN_ORDER "ORDER BY s.route_id, s.lane, s.side, t.topic"
-RouteQuery select_sides = {{OUTBOX_SELECT_SIDES OUTBOX_IN_ORDER, Plan::kUsual, "side_topic"},
-                           {OUTBOX_SELECT_SIDES OUTBOX_OF_ONE OUTBOX_IN_ORDER, Plan::kByKey, "side_topic"}};
-#undef OUTBOX_IN_ORDER
+RouteQuery select_sides = {R"(
+SELECT s.route_id, s.lane, s.side, s.topic_template, t.topic,
+       s.window_from, s.window_to, (extract(epoch FROM s.done_to) * 1000000)::bigint,
+       t.start_from, t.start_to, (extract(epoch FROM t.start_done_to) * 1000000)::bigint,
+       t.error_class, t.error_code, t.error_message, (extract(epoch FROM t.forked_at) * 1000000)::bigint
+FROM outbox_internal.side_lane_position s JOIN outbox.route r ON r.id = s.route_id
+JOIN outbox_internal.side_topic t ON t.route_id = s.route_id AND t.lane = s.lane AND t.side = s.side)",
+                           kOfOne, "ORDER BY s.route_id, s.lane, s.side, t.topic", "side_topic"};
 
-// Of all lanes, often: times as they are, not as numbers in text. $1: the route's name.
-#define OUTBOX_SELECT_LANES                                                                          \
-  "SELECT r.id, r.name, r.server::text, l.lane, l.window_from::text, l.window_to::text, l.done_to, " \
-  "r.start_snapshot::text, r.start_time, l.since, l.saved_at, greatest(l.since, r.created_at), "     \
-  "coalesce(l.home <> outbox_internal.home() AND NOT EXISTS (SELECT FROM outbox_internal.origin o "  \
-  "WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL) "                       \
-  "FROM outbox.route r JOIN outbox_internal.lane_position l ON l.route_id = r.id "
-RouteQuery select_lanes = {{OUTBOX_SELECT_LANES "ORDER BY r.name, l.lane"},
-                           {OUTBOX_SELECT_LANES "WHERE r.name = $1 ORDER BY l.lane", Plan::kByKey}};
+// Of all lanes, often: times as they are, not as numbers in text.
+RouteQuery select_lanes = {R"(
+SELECT r.id, r.name, r.server::text, l.lane, l.window_from::text, l.window_to::text, l.done_to, r.start_snapshot::text,
+       r.start_time, l.since, l.saved_at, greatest(l.since, r.created_at),
+       coalesce(l.home <> outbox_internal.home() AND NOT EXISTS (SELECT FROM outbox_internal.origin o
+         WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL)
+FROM outbox.route r
+JOIN outbox_internal.lane_position l ON l.route_id = r.id)",
+                           " WHERE r.name = $1 ", "ORDER BY r.name, l.lane"};
 
-#define OUTBOX_SELECT_STARTS                                                                                   \
-  "SELECT s.route_id, (extract(epoch FROM s.at) * 1000000)::bigint, s.lane, s.topic, s.reason, s.lanes, "      \
-  "CASE s.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN '9223372036854775807' " \
-  "ELSE (extract(epoch FROM s.start_time) * 1000000)::bigint::text END, "                                      \
-  "s.start_from, s.start_to, (extract(epoch FROM s.start_done_to) * 1000000)::bigint, "                        \
-  "s.stood_from, s.stood_to, (extract(epoch FROM s.stood_done_to) * 1000000)::bigint, "                        \
-  "coalesce(s.fork_from, s.stood_from), s.fork_to, (extract(epoch FROM s.fork_done_to) * 1000000)::bigint "    \
-  "FROM outbox_internal.lane_start s JOIN outbox.route r ON r.id = s.route_id "
-#define OUTBOX_IN_ORDER "ORDER BY s.route_id, s.at, s.lane, s.topic"
-RouteQuery select_starts = {{OUTBOX_SELECT_STARTS OUTBOX_IN_ORDER, Plan::kUsual, "lane_start"},
-                            {OUTBOX_SELECT_STARTS OUTBOX_OF_ONE OUTBOX_IN_ORDER, Plan::kByKey, "lane_start"}};
-#undef OUTBOX_IN_ORDER
+RouteQuery select_starts = {R"(
+SELECT s.route_id, (extract(epoch FROM s.at) * 1000000)::bigint, s.lane, s.topic, s.reason, s.lanes,
+       CASE s.start_time WHEN '-infinity' THEN '-9223372036854775808' WHEN 'infinity' THEN '9223372036854775807'
+            ELSE (extract(epoch FROM s.start_time) * 1000000)::bigint::text END,
+       s.start_from, s.start_to, (extract(epoch FROM s.start_done_to) * 1000000)::bigint,
+       s.stood_from, s.stood_to, (extract(epoch FROM s.stood_done_to) * 1000000)::bigint,
+       coalesce(s.fork_from, s.stood_from), s.fork_to, (extract(epoch FROM s.fork_done_to) * 1000000)::bigint
+FROM outbox_internal.lane_start s JOIN outbox.route r ON r.id = s.route_id)",
+                            kOfOne, "ORDER BY s.route_id, s.at, s.lane, s.topic", "lane_start"};
 
-RouteQuery select_routes = {{log::kSelectRoutes}, {log::kSelectRoute, Plan::kByKey}};
+RouteQuery select_routes = {log::kSelectRoutes, kOfOne, ""};
 
 // `which`: nothing for all.
-void RunFor(RouteQuery* query, const Cell& which, const std::function<void()>& take) {
-  which ? RunPlanned(&query->one, {which}, take) : RunPlanned(&query->all, {}, take);
+PlannedQuery* For(const Cell& which, RouteQuery* query) {
+  auto& planned = which ? query->one : query->all;
+  if (planned.sql.empty()) {
+    planned.sql = std::string(query->select) + (which ? query->of_one : " ") + query->order;
+    planned.query = {planned.sql.c_str(), which ? Plan::kByKey : Plan::kUsual, query->rows_of};
+  }
+  return &planned.query;
 }
 
-std::vector<Row> RunFor(RouteQuery* query, const Cell& which) {
-  return which ? RunPlanned(&query->one, {which}) : RunPlanned(&query->all);
+std::vector<Cell> Parameters(const Cell& which) {
+  return which ? std::vector<Cell>{which} : std::vector<Cell>();
 }
 
 Position PositionOf(const Row& row, size_t column) {
@@ -134,7 +142,7 @@ void ReadRawLane(const pg::ResultRow& row, RawLane* lane) {
 
 std::vector<RawLane> LoadRawLanes(const Cell& route) {
   std::vector<RawLane> rows;
-  RunFor(&select_lanes, route, [&rows] {
+  RunPlanned(For(route, &select_lanes), Parameters(route), [&rows] {
     for (uint64 row = 0; row < SPI_processed; row++) {
       ReadRawLane(pg::TakeRow(row), &rows.emplace_back());
     }
@@ -167,7 +175,7 @@ std::shared_ptr<format::TopicOf> MakeTopicOf(const LaneRecord& lane, const std::
 }
 
 void AddSides(const Cell& route_id, Positions positions, std::vector<LaneRecord>* lanes) {
-  for (const Row& row : RunFor(&select_sides, route_id)) {
+  for (const Row& row : RunPlanned(For(route_id, &select_sides), Parameters(route_id))) {
     for (LaneRecord& lane : *lanes) {
       if (lane.route_id != Number(row[0]) || lane.lane != Number(row[1]) ||
           (lane.restored && positions == Positions::kOfThisLog)) {
@@ -200,7 +208,7 @@ void AddStarts(const Cell& route_id, std::vector<LaneRecord>* lanes) {
     return;
   }
   std::map<int64, std::shared_ptr<std::vector<LaneStart>>> starts;
-  for (const Row& row : RunFor(&select_starts, route_id)) {
+  for (const Row& row : RunPlanned(For(route_id, &select_starts), Parameters(route_id))) {
     std::shared_ptr<std::vector<LaneStart>>& of_route = starts[Number(row[0])];
     if (of_route == nullptr) {
       of_route = std::make_shared<std::vector<LaneStart>>();
@@ -227,7 +235,7 @@ void AddStarts(const Cell& route_id, std::vector<LaneRecord>* lanes) {
 
 std::map<int64, log::Route> LoadRoutes(const Cell& route_id) {
   std::vector<log::Route> rows;
-  RunFor(&select_routes, route_id, [&rows] { log::ReadRoutes(&rows); });
+  RunPlanned(For(route_id, &select_routes), Parameters(route_id), [&rows] { log::ReadRoutes(&rows); });
   std::map<int64, log::Route> routes;
   for (log::Route& one : rows) {
     const int64 id = one.id;

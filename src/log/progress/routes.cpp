@@ -1,5 +1,7 @@
 #include "log/progress/routes.h"
 
+#include <algorithm>
+
 #include "pg/encoding.h"
 #include "pg/sql.h"
 #include "pg/transaction.h"
@@ -118,38 +120,35 @@ void ReadRoute(const ResultRow& row, Route* route) {
 }  // namespace
 
 // Pauses and lanes are gone through once, not once for each of a thousand routes; most routes have no options. Those of
-// one route are found by their indexes: outbox.pause has one that begins with this expression, 0 for destinations.
-#define OUTBOX_SELECT_ROUTES                                                                                           \
-  "SELECT r.id, r.name, r.server::text, r.aggregate_types, r.event_types, r.topic, r.key, r.lanes,"                    \
-  " CASE WHEN r.options = '{}' THEN '{}' ELSE ARRAY(SELECT o.key FROM jsonb_each_text(r.options) o"                    \
-  " ORDER BY o.key) END,"                                                                                              \
-  " r.lanes_begun IS NOT NULL, r.common_snapshot, r.on_failure = 'block', r.max_attempts,"                             \
-  " (EXTRACT(epoch FROM r.backoff_base) * 1000000)::int8,"                                                             \
-  " (EXTRACT(epoch FROM r.backoff_cap) * 1000000)::int8,"                                                              \
-  " CASE WHEN w.reason IS NULL OR v.paused_at < w.paused_at THEN v.reason ELSE w.reason END,"                          \
-  " coalesce(z.topics, '{}'), coalesce(z.types, '{}'), coalesce(z.ids, '{}'),"                                         \
-  " coalesce((EXTRACT(epoch FROM l.since) * 1000000)::int8, 0),"                                                       \
-  " CASE WHEN r.options = '{}' THEN '{}' ELSE ARRAY(SELECT coalesce(o.value, '') FROM jsonb_each_text(r.options) o"    \
-  " ORDER BY o.key) END,"                                                                                              \
-  " CASE WHEN jsonb_typeof(r.options->'topics_known') = 'array'"                                                       \
-  " THEN ARRAY(SELECT jsonb_array_elements_text(r.options->'topics_known')) ELSE '{}' END, r.format,"                  \
-  " NULLIF(current_setting('outbox.cloudevents_source', true), ''), current_database()::text"                          \
-  " FROM outbox.route r"                                                                                               \
-  " LEFT JOIN (SELECT l.route_id, max(l.since) AS since FROM outbox_internal.lane l"                                   \
-  " WHERE l.since > '-infinity' GROUP BY 1) l ON l.route_id = r.id"                                                    \
-  " LEFT JOIN (SELECT coalesce(z.route_id, 0) AS route_id, array_agg(z.topic ORDER BY z.topic) FILTER (WHERE z.topic " \
-  "IS NOT NULL) AS topics,"                                                                                            \
-  " array_agg(z.aggregate_type ORDER BY z.id) FILTER (WHERE z.aggregate_type IS NOT NULL) AS types,"                   \
-  " array_agg(z.aggregate_id ORDER BY z.id) FILTER (WHERE z.aggregate_type IS NOT NULL) AS ids"                        \
-  " FROM outbox.pause z GROUP BY 1) z ON z.route_id = r.id"                                                            \
-  " LEFT JOIN (SELECT DISTINCT ON (coalesce(z.route_id, 0)) coalesce(z.route_id, 0) AS route_id, z.reason,"            \
-  " z.paused_at FROM outbox.pause z WHERE z.topic IS NULL AND z.aggregate_type IS NULL"                                \
-  " ORDER BY coalesce(z.route_id, 0), z.paused_at) v ON v.route_id = r.id"                                             \
-  " LEFT JOIN (SELECT DISTINCT ON (z.server) z.server, z.reason, z.paused_at FROM outbox.pause z"                      \
-  " WHERE coalesce(z.route_id, 0) = 0 ORDER BY z.server, z.paused_at) w ON w.server = r.server"
-
-const char* const kSelectRoutes = OUTBOX_SELECT_ROUTES " ORDER BY r.id";
-const char* const kSelectRoute = OUTBOX_SELECT_ROUTES " WHERE r.id = $1::bigint";
+// one route are found by their indexes: that of outbox.pause begins with coalesce(route_id, 0), 0 for destinations.
+const char* const kSelectRoutes =
+    "SELECT r.id, r.name, r.server::text, r.aggregate_types, r.event_types, r.topic, r.key, r.lanes,"
+    " CASE WHEN r.options = '{}' THEN '{}' ELSE ARRAY(SELECT o.key FROM jsonb_each_text(r.options) o"
+    " ORDER BY o.key) END,"
+    " r.lanes_begun IS NOT NULL, r.common_snapshot, r.on_failure = 'block', r.max_attempts,"
+    " (EXTRACT(epoch FROM r.backoff_base) * 1000000)::int8,"
+    " (EXTRACT(epoch FROM r.backoff_cap) * 1000000)::int8,"
+    " CASE WHEN w.reason IS NULL OR v.paused_at < w.paused_at THEN v.reason ELSE w.reason END,"
+    " coalesce(z.topics, '{}'), coalesce(z.types, '{}'), coalesce(z.ids, '{}'),"
+    " coalesce((EXTRACT(epoch FROM l.since) * 1000000)::int8, 0),"
+    " CASE WHEN r.options = '{}' THEN '{}' ELSE ARRAY(SELECT coalesce(o.value, '') FROM jsonb_each_text(r.options) o"
+    " ORDER BY o.key) END,"
+    " CASE WHEN jsonb_typeof(r.options->'topics_known') = 'array'"
+    " THEN ARRAY(SELECT jsonb_array_elements_text(r.options->'topics_known')) ELSE '{}' END, r.format,"
+    " NULLIF(current_setting('outbox.cloudevents_source', true), ''), current_database()::text"
+    " FROM outbox.route r"
+    " LEFT JOIN (SELECT l.route_id, max(l.since) AS since FROM outbox_internal.lane l"
+    " WHERE l.since > '-infinity' GROUP BY 1) l ON l.route_id = r.id"
+    " LEFT JOIN (SELECT coalesce(z.route_id, 0) AS route_id,"
+    " array_agg(z.topic ORDER BY z.topic) FILTER (WHERE z.topic IS NOT NULL) AS topics,"
+    " array_agg(z.aggregate_type ORDER BY z.id) FILTER (WHERE z.aggregate_type IS NOT NULL) AS types,"
+    " array_agg(z.aggregate_id ORDER BY z.id) FILTER (WHERE z.aggregate_type IS NOT NULL) AS ids"
+    " FROM outbox.pause z GROUP BY 1) z ON z.route_id = r.id"
+    " LEFT JOIN (SELECT DISTINCT ON (coalesce(z.route_id, 0)) coalesce(z.route_id, 0) AS route_id, z.reason,"
+    " z.paused_at FROM outbox.pause z WHERE z.topic IS NULL AND z.aggregate_type IS NULL"
+    " ORDER BY coalesce(z.route_id, 0), z.paused_at) v ON v.route_id = r.id"
+    " LEFT JOIN (SELECT DISTINCT ON (z.server) z.server, z.reason, z.paused_at FROM outbox.pause z"
+    " WHERE coalesce(z.route_id, 0) = 0 ORDER BY z.server, z.paused_at) w ON w.server = r.server";
 
 void ReadRoutes(std::vector<Route>* routes) {
   routes->reserve(routes->size() + SPI_processed);
@@ -164,6 +163,7 @@ void ListRoutes(std::vector<Route>* routes) {
     RunStatement(&all, nullptr);
     ReadRoutes(routes);
   });
+  std::sort(routes->begin(), routes->end(), [](const Route& a, const Route& b) { return a.id < b.id; });
 }
 
 std::shared_ptr<const format::RouteSpec> CompileRoute(const Route& route, const sink::SinkKind& kind, int32_t lane,

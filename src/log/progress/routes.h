@@ -26,14 +26,13 @@ struct Route {
   bool operator==(const Route&) const = default;
 };
 
-// All routes, by id; no argument.
+// All routes, in no order; no argument. Behind it may follow what is asked of r, the row of outbox.route: of one by its
+// id nothing of the others is read.
 extern const char* const kSelectRoutes;
-// The same of one; $1: its id, as text. Reads nothing of the others.
-extern const char* const kSelectRoute;
-// Appends the rows of such a statement, which are SPI's last result. Plain: may raise.
+// Appends the rows of that statement, which are SPI's last result. Plain: may raise.
 void ReadRoutes(std::vector<Route>* routes);
 
-// Selects and reads all routes, in a transaction of its own; throws pg::PgError.
+// Selects and reads all routes, by id, in a transaction of its own; throws pg::PgError.
 void ListRoutes(std::vector<Route>* routes);
 
 // The route as one of its lanes uses it; nullptr, and *problem filled where it is given, if the row was edited by
