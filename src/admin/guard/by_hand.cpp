@@ -176,6 +176,9 @@ void Judge(TriggerData* trigger, const Rule& rule) {
     pg::NoteConfigChange();  // lanes that were paused go on
   } else {
     Guard([trigger] { (void)doing.Begin(NamedTable(trigger)); });
+    if (strcmp(rule.table, "parked") == 0) {
+      pg::NoteParkedChange();  // before any row is locked; lanes read anew which keys wait
+    }
   }
 }
 
