@@ -20,6 +20,15 @@ inline constexpr const char* kClusterHint =
     "A node of a Redis cluster takes the topics whose slots it has, and no others: ALTER SERVER ... OPTIONS (SET host "
     "'...') to a single Redis server, or to a proxy that knows the cluster.";
 
+// A certificate that one of the two sides does not accept.
+inline bool IsOfTls(std::string_view code) {
+  return code == "_SSL" || code == "TLS";
+}
+inline constexpr const char* kTlsHint =
+    "Where the error speaks of the destination's certificate (it has expired, or is of another name), renew it there; "
+    "where of ours, or of an authority, correct an option of the server or of its user mapping. outbox.test_server() "
+    "says more.";
+
 // A warning. A broker goes on with what it has begun: no quota that is raised shortens that.
 inline constexpr const char* kThrottled = "THROTTLED";
 inline constexpr const char* kThrottledHint =

@@ -50,6 +50,9 @@ std::string HintFor(const Error& error) {
       if (pg::IsOfCluster(error.code)) {
         return pg::kClusterHint;
       }
+      if (pg::IsOfTls(error.code)) {
+        return pg::kTlsHint;
+      }
       return "Correct an option of the server or of its user mapping, or the rights that it has there; see "
              "outbox.doctor().";
     case ErrorClass::kTopic:
@@ -350,6 +353,7 @@ void Incidents::SeeTopic(const Lane& lane, const std::string& topic, const Error
                          int64_t now) {
   // One that an operator has paused is not in trouble. Missing standbys are nobody else's to tell of.
   if ((error.error_class != ErrorClass::kTopic && error.code != pg::kNoStandby) || error.code == relay::kPausedCode) {
+    KeepTopic(lane, topic, error);
     return;
   }
   Episode* episode = Find({lane.first, topic}, route.name, &error, now);
@@ -362,6 +366,18 @@ void Incidents::SeeTopic(const Lane& lane, const std::string& topic, const Error
     Topics& topics = topics_[lane.first];
     topics.route = route.name;
     topics.trouble.push_back({topic, error, {}});
+  }
+}
+
+// What is tried of a topic in trouble may meet trouble of the destination, or of the lane with its tables, and with the
+// topic again: nothing was delivered between, so its own has not ended.
+void Incidents::KeepTopic(const Lane& lane, const std::string& topic, const Error& error) {
+  const auto found = episodes_.find({lane.first, topic});
+  if (found != episodes_.end() && found->second.good_since == 0 && found->second.now == ErrorClass::kTopic &&
+      error.code != relay::kPausedCode) {
+    found->second.seen = true;
+    found->second.lane = lane;
+    troubled_[lane] = true;
   }
 }
 

@@ -119,6 +119,7 @@ class Incidents {
   static void SayTopics(Topics* topics, int64_t now);
   static void SayUnusedTopics(Topics* topics, int64_t now);
   void SeeTopic(const Lane& lane, const std::string& topic, const Error& error, const log::Route& route, int64_t now);
+  void KeepTopic(const Lane& lane, const std::string& topic, const Error& error);
   static bool Unused(const Key& key, const Episode& episode, const std::map<int64_t, log::Route>& routes);
   void NoteOver(const Key& key, const Episode& episode, bool unused);
   void SeeDeaths(const relay::DestinationStatus& status, const std::string& server, bool told, int64_t now);

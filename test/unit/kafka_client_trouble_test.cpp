@@ -104,5 +104,26 @@ TEST(KafkaClientTroubleTest, AfterAHangUpTheNextTryIsWaitedFor) {
   EXPECT_GE(GivesUpAfter(gate.address(), 60'000), 15 * kSecond);
 }
 
+bool Says(const std::string& hint, const char* what) {
+  return hint.find(what) != std::string::npos;
+}
+
+// A broker that throttles a connection reads nothing from it: it looks like one that is not there.
+TEST(ConnectionHint, SilenceMayBeAQuota) {
+  EXPECT_TRUE(Says(ConnectionHint({ErrorClass::kDestination, "TIMEOUT", "no broker answered in 2000 ms"}), "quota"));
+  EXPECT_TRUE(Says(LeaderHint("_TIMED_OUT"), "quota"));
+  for (const char* code : {"_TRANSPORT", "_RESOLVE", "_AUTHENTICATION"}) {
+    EXPECT_FALSE(Says(ConnectionHint({ErrorClass::kDestination, code, "x: Connect to ... failed"}), "quota")) << code;
+    EXPECT_FALSE(Says(LeaderHint(code), "quota")) << code;
+  }
+}
+
+TEST(ConnectionHint, DatesOfACertificateAreTheBrokers) {
+  const std::string verify = "ssl://a:9093/bootstrap: SSL handshake failed: certificate verify failed";
+  EXPECT_TRUE(Says(ConnectionHint({ErrorClass::kConfig, "_SSL", verify + ": certificate has expired"}), "renewed at"));
+  EXPECT_TRUE(Says(ConnectionHint({ErrorClass::kConfig, "_SSL", verify}), "ssl.ca.pem"));
+  EXPECT_TRUE(Says(ConnectionHint({ErrorClass::kConfig, "_SSL", verify}), "valid now"));
+}
+
 }  // namespace
 }  // namespace outbox::sink::kafka

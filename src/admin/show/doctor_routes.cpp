@@ -196,6 +196,7 @@ const char* ForAPerson(std::string_view code) {
          : code == pg::kNoStandby         ? pg::kNoStandbyHint
          : pg::IsOfCluster(code)          ? pg::kClusterHint
          : code == pg::kTwoClusters       ? pg::kTwoClustersHint
+         : pg::IsOfTls(code)              ? pg::kTlsHint
                                           : "An option, a credential or a right has to be changed.";
 }
 

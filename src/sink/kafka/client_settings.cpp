@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
+#include "sink/kafka/certificate_verdicts.h"
 #include "sink/kafka/errors.h"
 #include "sink/options.h"
 
@@ -212,7 +214,7 @@ std::string Settings::Explain(int code, std::string text, int version) const {
       certificates.find(kBeginsCertificate, first + 1) != std::string::npos) {
     return before + " shows only the first certificate of ssl.certificate.pem: ssl.certificate.location shows all";
   }
-  return text;
+  return code == RD_KAFKA_RESP_ERR__SSL ? WithVerdict(std::move(text)) : text;
 }
 
 std::string Settings::WhyNone(const char* said) const {
@@ -241,6 +243,7 @@ Status Settings::MakeConf(rd_kafka_conf_t** conf) const {
                         name + "\"");
     }
   }
+  NoteCertificates(made);
   rd_kafka_conf_set_events(made, RD_KAFKA_EVENT_DR | RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_LOG);
   *conf = made;
   return Status();

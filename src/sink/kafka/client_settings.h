@@ -43,8 +43,8 @@ struct Settings {
 
   // What a librdkafka client is to be called with; the caller owns it until rd_kafka_new takes it.
   Status MakeConf(rd_kafka_conf_t** conf) const;
-  // What the library says of a broker that refuses us, and what it is of this library's making: `version` as
-  // rd_kafka_version() has it.
+  // What the library says of a broker that refuses us, or is refused, with the reason where it leaves that out, and
+  // what is of this library's making: `version` as rd_kafka_version() has it.
   std::string Explain(int code, std::string text, int version = rd_kafka_version()) const;
   // Why rd_kafka_new() made none of it, as far as it says.
   std::string WhyNone(const char* said) const;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/monotonic.h"
+#include "sink/kafka/certificate_verdicts.h"
 #include "sink/kafka/errors.h"
 #include "sink/kafka/metadata.h"
 
@@ -34,6 +35,14 @@ std::string NotKafka(const Error& error) {
   return text ? bytes : "";
 }
 
+// A broker that throttles a connection reads nothing from it meanwhile: it looks like one that does not answer.
+std::string MayBeQuota(const std::string& code) {
+  return code == "TIMEOUT" || code == "_TIMED_OUT"
+             ? " Or a quota of the brokers holds the connection back: outbox.destination says THROTTLED where it holds "
+               "back events, too."
+             : "";
+}
+
 }  // namespace
 
 std::string ConnectionHint(const Error& error) {
@@ -57,13 +66,24 @@ std::string ConnectionHint(const Error& error) {
            "be of "
            "an authority that the broker trusts, and valid now.";
   }
+  if (error.code == "_SSL" && OutOfDates(error.message)) {
+    return "A certificate that the broker shows is out of its dates, by this machine's clock: it has to be renewed at "
+           "the broker (one of an authority in ssl.ca.pem, too), or the clock set right.";
+  }
   if (error.code == "_SSL") {
     return "ssl.ca.pem has the certificates of the authority that signed the brokers'; the names in bootstrap.servers "
-           "have to be those of the certificates; a listener without TLS wants another security.protocol.";
+           "have to be those of the certificates, which have to be valid now, by this machine's clock; a listener "
+           "without TLS wants another security.protocol.";
   }
   return "Does Kafka run and listen there (bootstrap.servers), no firewall between? A listener for TLS or SASL hangs "
-         "up "
-         "on clients without: see security.protocol.";
+         "up on clients without: see security.protocol." +
+         MayBeQuota(error.code);
+}
+
+std::string LeaderHint(const std::string& code) {
+  return "That is the address under which the cluster says it is found (advertised.listeners of the broker); it has "
+         "to be reachable from the database server, not only bootstrap.servers." +
+         MayBeQuota(code);
 }
 
 ClientTrouble::ClientTrouble(const Settings& settings, rd_kafka_t* handle, int timeout_ms)

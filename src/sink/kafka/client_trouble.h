@@ -54,6 +54,8 @@ class ClientTrouble {
 
 // What a person can do about a connection that did not come about; no more than a sentence or two.
 std::string ConnectionHint(const Error& error);
+// About the leader of a partition that has not answered, with that code.
+std::string LeaderHint(const std::string& code);
 
 // After the first failed connection: others may work, of a name that has two addresses too.
 constexpr int64_t kOthersMicros = 500'000;

@@ -180,9 +180,9 @@ class KafkaCheckup {
         Fail("topic", error);
         continue;
       }
-      Fail("topic", MakeError(leader.code, ErrorClass::kDestination, who + ", does not answer"),
-           "That is the address under which the cluster says it is found (advertised.listeners of the broker); it has "
-           "to be reachable from the database server, not only bootstrap.servers.");
+      Error error = MakeError(leader.code, ErrorClass::kDestination, who + ", does not answer");
+      std::string hint = LeaderHint(error.code);
+      Fail("topic", std::move(error), std::move(hint));
     }
     return all;
   }
