@@ -128,8 +128,9 @@ inline constexpr TopicCure kTopicCures[] = {
      "gives for itself (advertised.listeners) one that can be reached from here; outbox.test_server() tries each "
      "leader; " OUTBOX_UNCLEAN_ELECTION},
     {"PARTITION_STALLED",
-     "Bring back the broker that led these partitions, as kafka-topics.sh --describe shows it, or have another one of "
-     "their replicas lead them; " OUTBOX_UNCLEAN_ELECTION},
+     "Bring back the broker that led these partitions, as kafka-topics.sh --describe shows it (a log directory of it "
+     "may be offline, full or broken: see its log), or have another one of their replicas lead "
+     "them; " OUTBOX_UNCLEAN_ELECTION},
     {kBrokerRefuses,
      "Have that broker take the credentials and certificates that the others take, or correct those of the server's "
      "options and user mapping"},

@@ -82,10 +82,19 @@ TEST_F(DestinationHealthTest, OneOfSeveralThatRefusesCredentialsSaysNothing) {
   Ask(&health, true, true);
   EXPECT_TRUE(health.up());
   EXPECT_EQ(health.told().changes, 0u);
-  EXPECT_EQ(health.said(now - 60 * kSecond), refusal.message);
-  EXPECT_EQ(health.said(now), "");
+  EXPECT_EQ(health.said(now - 60 * kSecond, now), refusal.message);
+  EXPECT_EQ(health.said(now, now), "");
   AllDown(&health, false);  // it is no reason any more
   EXPECT_TRUE(health.up());
+}
+
+// What was said a while ago may be over since: so it is told with its age.
+TEST_F(DestinationHealthTest, TroubleOfAWhileAgoIsToldWithItsAge) {
+  DestinationHealth health(1);
+  const std::string text = "c:9092/3: Connection refused";
+  health.ConnectionFailed(text, now);
+  EXPECT_EQ(health.said(now, now + kSecond), text);
+  EXPECT_EQ(health.said(now, now + 37 * kSecond), "(37 s before) " + text);
 }
 
 // Of two that refuse, and one that does not, each is known by the address under which it leads partitions.

@@ -43,6 +43,7 @@ TEST(TopicHint, OnlyWhatIsMissingIsToBeCreated) {
 TEST(TopicHint, NamesTheCure) {
   EXPECT_TRUE(Says(kPartOfTopic, "Bring back the broker"));
   EXPECT_TRUE(Says(kPartOfTopic, "kafka-leader-election.sh --election-type unclean"));
+  EXPECT_TRUE(Says(kPartOfTopic, "a log directory of it may be offline"));
   EXPECT_TRUE(Says("STALLED", "min.insync.replicas"));
   EXPECT_TRUE(Says("STALLED", "kafka-leader-election.sh --election-type unclean"));
   EXPECT_TRUE(Says("NOT_ENOUGH_REPLICAS", "Bring back the brokers of the topic's other replicas"));

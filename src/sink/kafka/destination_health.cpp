@@ -113,6 +113,14 @@ Error DestinationHealth::refusal(const std::vector<std::string>& addresses, int6
   return {};
 }
 
+std::string DestinationHealth::said(int64_t since, int64_t now) const {
+  if (said_at_ < since || said_.empty()) {
+    return "";
+  }
+  const int64_t ago = (now - said_at_) / 1'000'000;
+  return ago < 2 ? said_ : "(" + std::to_string(ago) + " s before) " + said_;
+}
+
 void DestinationHealth::SetDownByFatal(Error error) {
   state_ = State::kDownByFatal;
   Tell(std::move(error));

@@ -45,8 +45,8 @@ class DestinationHealth {
   bool refuses(int64_t since) const;
   // Why one of these brokers lets nobody in, if that was said since then; else ok().
   Error refusal(const std::vector<std::string>& addresses, int64_t since) const;
-  // The newest trouble with a connection, if it is not older than that; else "".
-  std::string said(int64_t since) const { return said_at_ >= since ? said_ : std::string(); }
+  // The newest trouble with a connection, and how long ago that was, if it is not older than that; else "".
+  std::string said(int64_t since, int64_t now) const;
   // It reports that all have failed. `waits`: records are in the library.
   void AllBrokersDown(int code, const std::string& text, bool waits, int64_t now);
 

@@ -126,11 +126,11 @@ class KafkaCheckup {
     if (answer.leaderless) {
       Fail("topic",
            {ErrorClass::kTopic, "LEADER_NOT_AVAILABLE", "topic \"" + name + "\" has a partition without a leader"},
-           "A broker is down (kafka-topics.sh --describe says whose partitions have none: bring it back, or have "
-           "another "
-           "of their replicas lead them), or the topic was made a moment ago. Where a broker came back with an empty "
-           "log directory, only an unclean election gives its partitions a leader (kafka-leader-election.sh "
-           "--election-type unclean), and what nobody else had of them is lost.");
+           "A broker is down, or a log directory of it is offline (full, broken: see its log); kafka-topics.sh "
+           "--describe says whose partitions have none: bring it back, or have another of their replicas lead them. "
+           "Or the topic was made a moment ago. Where a broker came back with an empty log directory, only an unclean "
+           "election gives its partitions a leader (kafka-leader-election.sh --election-type unclean), and what nobody "
+           "else had of them is lost.");
       return false;
     }
     const bool led = Leaders(answer);
