@@ -11,7 +11,8 @@
 namespace outbox::sink::kafka {
 namespace {
 
-// A smaller one is not why a connection is closed; what a broker says hello with, certificates included, is less.
+// A smaller one is not taken for why a connection is closed: a broker that crashes again and again looks the same. What
+// a broker says hello with, certificates included, is less.
 constexpr uint64_t kLargeBytes = 32768;
 constexpr uint64_t kRequestBytes = 1'000'000;  // as much of a partition goes at once (batch.size)
 
@@ -64,7 +65,7 @@ void KafkaSink::FindClosings(int64_t now) {
 // The record that was in flight by itself. Not while it may be the destination's trouble: a broker must have answered
 // since.
 void KafkaSink::Accuse(const Closings& closings, int64_t since, int64_t now) {
-  if (!closed_.suspect || closed_.suspect->sent_at > since || closed_.suspect->bytes < kLargeBytes || closed_.found) {
+  if (!closed_.suspect || closed_.suspect->sent_at > since || closed_.found) {
     return;
   }
   if (health_.answered_at() <= closings.last()) {
@@ -72,6 +73,10 @@ void KafkaSink::Accuse(const Closings& closings, int64_t since, int64_t now) {
       producers_.main()->CheckConnection();
     }
     return;  // the answer brings us back
+  }
+  if (closed_.suspect->bytes < kLargeBytes) {
+    closed_.suspect->small = true;  // its topic stalls
+    return;
   }
   closed_.found = true;
   producers_.End(now);

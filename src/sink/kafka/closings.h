@@ -47,10 +47,16 @@ struct ClosedSearch {
     Topic* topic;
     uint64_t bytes;
     int64_t sent_at;
+    bool small = false;  // connections are closed while it is alone, and it is too small to be accused
   };
   bool alone = false;              // what goes by the careful producer goes alone
   std::optional<Suspect> suspect;  // what went there last, until its report
   bool found = false;              // the producers end because of it
+
+  // How large the suspect is, where it is a record of this topic that is too small to be accused; else 0.
+  uint64_t SmallOf(const Topic& of) const {
+    return suspect && suspect->topic == &of && suspect->small ? suspect->bytes : 0;
+  }
 };
 
 }  // namespace outbox::sink::kafka

@@ -19,11 +19,15 @@ Error TopicTrouble::StalledError(const std::string& topic) const {
     return {ErrorClass::kTopic, "BROKER_REFUSES",
             refusal_.message + ": so topic \"" + topic + "\", of which this broker leads partitions, takes nothing"};
   }
+  const bool closed = !leaderless_ && closed_bytes_ > 0;
   return {ErrorClass::kTopic, "STALLED",
           "topic \"" + topic + "\" takes nothing though the cluster answers: " +
               (leaderless_ ? "a partition has no leader"
-                           : "a partition may have too few replicas in sync, or a broker that hangs") +
-              (said_.empty() ? "" : "; the last trouble with a connection was: " + said_)};
+               : closed    ? "the connection is closed each time that a record of " + std::to_string(closed_bytes_) +
+                              " bytes is sent, which may be above the broker's socket.request.max.bytes, or a proxy's "
+                              "limit"
+                        : "a partition may have too few replicas in sync, or a broker that hangs") +
+              (said_.empty() || closed ? "" : "; the last trouble with a connection was: " + said_)};
 }
 
 Error TopicTrouble::PartError(const std::string& topic) const {

@@ -45,6 +45,8 @@ class TopicTrouble {
   // partitions of it lets nobody in, if one does. `explained`: nothing waited but what is for partitions that Lacks(),
   // so the others need not be let alone.
   void Stall(int64_t now, int64_t after, std::string said, Error refusal, bool explained);
+  // Call before. Connections are closed while a record of it is alone in flight, of so many bytes; 0: no.
+  void NoteClosed(uint64_t bytes) { closed_bytes_ = bytes; }
   void Acknowledged(int32_t partition);
 
   // Whether the cluster has yet to be asked for the record of this number; `doubted`: about a topic that nothing is
@@ -78,6 +80,7 @@ class TopicTrouble {
   std::vector<std::string> leaders_;
   std::string said_;  // when it stalled, as the next
   Error refusal_;
+  uint64_t closed_bytes_ = 0;
 };
 
 }  // namespace outbox::sink::kafka
