@@ -370,11 +370,11 @@ void Incidents::SeeTopic(const Lane& lane, const std::string& topic, const Error
 }
 
 // What is tried of a topic in trouble may meet trouble of the destination, or of the lane with its tables, and with the
-// topic again: nothing was delivered between, so its own has not ended.
+// topic again: nothing was delivered between, so its own has not ended. Where no topic is named it is that of one lane.
 void Incidents::KeepTopic(const Lane& lane, const std::string& topic, const Error& error) {
   const auto found = episodes_.find({lane.first, topic});
   if (found != episodes_.end() && found->second.good_since == 0 && found->second.now == ErrorClass::kTopic &&
-      error.code != relay::kPausedCode) {
+      error.code != relay::kPausedCode && (!topic.empty() || found->second.lane == lane)) {
     found->second.seen = true;
     found->second.lane = lane;
     troubled_[lane] = true;
