@@ -16,6 +16,7 @@
 
 #include "base/media_type.h"
 #include "base/near_names.h"
+#include "base/release.h"
 #include "base/utf8.h"
 #include "format/connect_json.h"
 #include "format/format.h"
@@ -43,6 +44,8 @@ constexpr std::string_view kNullValue = "null.value";
 // Ours: whether headers of the event that no placement names are sent, too, or as Debezium does with columns.
 constexpr std::string_view kEventHeaders = "event.headers";
 constexpr std::string_view kDefaultNull = "default";  // Debezium's, for keys and values that are null
+// A text of more than this keeps its memory until the next event only: there are as many encoders as lanes.
+constexpr size_t kMostTextKept = 1 << 20;
 
 enum class Column : uint8_t { kId, kAggregateType, kAggregateId, kType, kTimestamp, kHeader };
 enum class Place : uint8_t { kHeader, kEnvelope, kPartition };
@@ -375,8 +378,12 @@ class DebeziumEncoder final : public Encoder {
     if (used_ == texts_.size()) {
       texts_.emplace_back();
     }
-    texts_[used_].clear();
-    return &texts_[used_++];
+    std::string* text = &texts_[used_++];
+    if (text->capacity() > kMostTextKept) {
+      Release(text);
+    }
+    text->clear();
+    return text;
   }
 
   void AppendJsonText(std::string_view text, std::string* out) {

@@ -3,6 +3,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/release.h"
+
 #include "format/connect_json.h"
 
 namespace outbox::format {
@@ -600,16 +602,16 @@ void JsonExpander::Forget() {
   values_.clear();
   types_.clear();
   if (!members_.empty()) {
-    members_ = {};
+    Release(&members_);
   }
   written_.clear();
   result_.clear();
   if (values_.capacity() > kMostKept || types_.capacity() > kMostKept || written_.capacity() > kMostTextKept ||
       result_.capacity() > kMostTextKept) {
-    values_ = {};
-    types_ = {};
-    written_ = {};
-    result_ = {};
+    Release(&values_);
+    Release(&types_);
+    Release(&written_);
+    Release(&result_);
   }
 }
 

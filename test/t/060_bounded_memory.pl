@@ -28,8 +28,8 @@ while ($redis->xlen('big') < $events && time < $deadline)
 {
 	foreach my $pid (relay_pids($node))
 	{
-		$peak_worker = larger($peak_worker, rss_kb($pid));
-		$peak_sink = larger($peak_sink, rss_kb($_)) foreach child_pids($pid);
+		$peak_worker = larger($peak_worker, peak_rss_kb($pid));
+		$peak_sink = larger($peak_sink, peak_rss_kb($_)) foreach child_pids($pid);
 	}
 	sleep 0.1;
 }

@@ -125,5 +125,5 @@ foreach my $i (1 .. $types - 1)
 }
 ($seen) = check('added', 't4k\d+', 1);
 is($seen, $keys, 'added in the middle: all keys');
-cmp_ok($_, '<', 256 * 1024, 'a worker takes less than 256 MB') foreach map { rss_kb($_) } relay_pids($node);
+cmp_ok($_, '<', 256 * 1024, 'a worker takes less than 256 MB') foreach map { peak_rss_kb($_) } relay_pids($node);
 done_testing();

@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/release.h"
+
 namespace outbox::sink::resp {
 
 inline constexpr size_t kCountRoom = 24;             // of PutCount
@@ -70,7 +72,7 @@ class Buffer {
   void Clear() {
     begin_ = end_ = 0;
     if (bytes_.size() > kKept) {
-      bytes_ = {};
+      Release(&bytes_);
     }
   }
   bool empty() const { return begin_ == end_; }

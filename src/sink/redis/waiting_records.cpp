@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/monotonic.h"
+#include "base/release.h"
 #include "sink/protocol.h"
 #include "sink/redis/commands.h"
 #include "sink/redis/errors.h"
@@ -84,7 +85,7 @@ void WaitingRecords::Submit(Batch batch) {
     targets_.Add(target, {batch.flow, batch.epoch, batch.first_seq + i, bytes, offset, encoded_.bytes().size() - offset,
                           KeyHash(batch.flow, scratch_.key)});
   }
-  batch.records = {};  // one of many megabytes lies here twice at most
+  Release(&batch.records);  // one of many megabytes lies here twice at most
   bytes->assign(encoded_.bytes());
   encoded_.Clear();
 }

@@ -19,7 +19,7 @@ use Outbox::Kafka;
 use Outbox::Redis;
 
 our @EXPORT = qw(new_node kafka_route redis_route wait_for_value wait_idle relay_pids sink_pids child_pids
-  rss_kb sql_literal stage_with no_server_crashed emit_counted emit_huge by_key wait_until crash_restarts server_is_back upkeep
+  rss_kb peak_rss_kb sql_literal stage_with no_server_crashed emit_counted emit_huge by_key wait_until crash_restarts server_is_back upkeep
   value_at_rest backend_seconds index_entries_read make_dead_letters);
 
 # A run that is interrupted ends what it has started: see the END blocks.
@@ -249,12 +249,15 @@ sub sink_pids
 	return map { child_pids($_) } relay_pids($node);
 }
 
-# Peak resident memory of a process, kB.
-sub rss_kb
+# Resident memory of a process, kB: what it holds now, and the most that it ever held.
+sub rss_kb { return status_kb($_[0], 'VmRSS') }
+sub peak_rss_kb { return status_kb($_[0], 'VmHWM') }
+
+sub status_kb
 {
-	my ($pid) = @_;
+	my ($pid, $field) = @_;
 	open my $file, '<', "/proc/$pid/status" or return 0;
-	while (<$file>) { return $1 if /^VmHWM:\s+(\d+)/ }
+	while (<$file>) { return $1 if /^$field:\s+(\d+)/ }
 	return 0;
 }
 
