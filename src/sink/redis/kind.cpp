@@ -16,7 +16,17 @@ RecordForm Form(const OptionList& route_options) {
   return mode == "list" ? RecordForm::kList : mode == "publish" ? RecordForm::kPublish : RecordForm::kStream;
 }
 
+// As openssl writes it today, or as it did.
+bool IsEncrypted(const std::string& key) {
+  return key.find("-----BEGIN ENCRYPTED PRIVATE KEY-----") != std::string::npos ||
+         key.find("Proc-Type: 4,ENCRYPTED") != std::string::npos;
+}
+
 OptionProblem CheckTogether(const Options& options) {
+  if (IsEncrypted(TextOption(options, "key_pem", ""))) {
+    return {kInvalidValue, "the private key of option \"key_pem\" is encrypted", "Nobody types its passphrase.",
+            "Use what openssl pkey -in encrypted.pem -out key.pem writes."};
+  }
   if (HasOption(options, "unix_socket") && (HasOption(options, "host") || HasOption(options, "port"))) {
     return {kInvalidValue, "option \"unix_socket\" cannot be combined with \"host\" or \"port\"", "", ""};
   }

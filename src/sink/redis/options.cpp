@@ -28,7 +28,7 @@ std::span<const OptionRule> OptionRules() {
       Alias("user", "username"),
       Text(G::kSecret, "password", "password to authenticate with"),
       Typed(G::kSecret, V::kPem, "certificate_pem", "certificate to present to the server"),
-      Typed(G::kSecret, V::kPem, "key_pem", "private key of certificate_pem"),
+      Typed(G::kSecret, V::kPem, "key_pem", "private key of certificate_pem, not encrypted"),
       Bool(G::kSuperuser, "tls_verify", "accepts any certificate where it is false, which lets others listen in"),
       Typed(G::kSuperuser, V::kSocket, "unix_socket",
             "opens a socket file on the database's machine, instead of host and port"),
@@ -38,7 +38,8 @@ std::span<const OptionRule> OptionRules() {
               Typed(G::kSuperuser, V::kPath, "certificate_file",
                     "reads a file of the server, with the certificate to present")),
       Instead("Option \"key_pem\" of the user mapping carries the key itself.",
-              Typed(G::kSuperuser, V::kPath, "key_file", "reads a file of the server, with the private key")),
+              Typed(G::kSuperuser, V::kPath, "key_file",
+                    "reads a file of the server, with the private key, not encrypted")),
   };
   return kRules;
 }

@@ -386,7 +386,8 @@ class RedisCheckup {
 std::vector<CheckupRow> CheckUp(const CheckupRequest& request) {
   std::shared_ptr<TlsContext> tls;
   if (Status status = MakeTls(request.config.options, &tls); !status.ok()) {
-    return {{"options", status.error(), "", "docs/options.md says what the options mean."}};
+    const std::string hint = TlsHint(status.error().message);
+    return {{"options", status.error(), "", hint.empty() ? "docs/options.md says what the options mean." : hint}};
   }
   return RedisCheckup(request, std::move(tls)).Run();
 }

@@ -86,6 +86,8 @@ constexpr Distrust kDistrusts[] = {
     {X509_V_ERR_IP_ADDRESS_MISMATCH, kName},
 };
 
+constexpr const char* kIsEncrypted = "\" is encrypted";
+
 bool Has(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
@@ -94,11 +96,20 @@ BioPtr Memory(const std::string& text) {
   return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
 }
 
+// There is none, and nobody to ask: without this OpenSSL does that at the terminal, or in the server's log. `asked` is
+// a bool.
+int NoPassphrase(char* /*buffer*/, int /*size*/, int /*writes*/, void* asked) {
+  if (asked != nullptr) {
+    *static_cast<bool*>(asked) = true;
+  }
+  return -1;
+}
+
 bool TrustPem(SSL_CTX* context, const std::string& pem) {
   BioPtr bio = Memory(pem);
   X509_STORE* store = SSL_CTX_get_cert_store(context);
   int added = 0;
-  while (X509Ptr certificate{PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)}) {
+  while (X509Ptr certificate{PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, nullptr)}) {
     if (X509_STORE_add_cert(store, certificate.get()) != 1) {
       return false;
     }
@@ -108,20 +119,27 @@ bool TrustPem(SSL_CTX* context, const std::string& pem) {
   return added > 0;
 }
 
-bool PresentPem(SSL_CTX* context, const std::string& certificates, const std::string& key) {
+// Also of what only the passphrase was missing for.
+Status Unusable(const char* certificate, const char* key, bool asked) {
+  Status unusable = TlsError(std::string("could not use ") + certificate + " with " + key);
+  return asked ? Status(ErrorClass::kConfig, "TLS", std::string("the private key of option \"") + key + kIsEncrypted)
+               : unusable;
+}
+
+bool PresentPem(SSL_CTX* context, const std::string& certificates, const std::string& key, bool* asked) {
   BioPtr bio = Memory(certificates);
-  X509Ptr leaf{PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)};
+  X509Ptr leaf{PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, asked)};
   if (leaf == nullptr || SSL_CTX_use_certificate(context, leaf.get()) != 1) {
     return false;
   }
-  while (X509* chain = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr)) {
+  while (X509* chain = PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, asked)) {
     if (SSL_CTX_add_extra_chain_cert(context, chain) != 1) {  // takes it over when it succeeds
       X509_free(chain);
       return false;
     }
   }
   ERR_clear_error();
-  KeyPtr private_key{PEM_read_bio_PrivateKey(Memory(key).get(), nullptr, nullptr, nullptr)};
+  KeyPtr private_key{PEM_read_bio_PrivateKey(Memory(key).get(), nullptr, NoPassphrase, asked)};
   return private_key != nullptr && SSL_CTX_use_PrivateKey(context, private_key.get()) == 1;
 }
 
@@ -134,16 +152,20 @@ Status UseCertificates(SSL_CTX* context, const Options& options) {
   if (!trusted) {
     return TlsError("could not use the certificates of ca_pem or ca_file");
   }
+  bool asked = false;
+  SSL_CTX_set_default_passwd_cb(context, NoPassphrase);
+  SSL_CTX_set_default_passwd_cb_userdata(context, &asked);
   std::string certificate = TextOption(options, "certificate_pem", "");
-  if (!certificate.empty() && !PresentPem(context, certificate, TextOption(options, "key_pem", ""))) {
-    return TlsError("could not use certificate_pem with key_pem");
+  if (!certificate.empty() && !PresentPem(context, certificate, TextOption(options, "key_pem", ""), &asked)) {
+    return Unusable("certificate_pem", "key_pem", asked);
   }
   std::string file = TextOption(options, "certificate_file", "");
   if (!file.empty() &&
       (SSL_CTX_use_certificate_chain_file(context, file.c_str()) != 1 ||
        SSL_CTX_use_PrivateKey_file(context, TextOption(options, "key_file", "").c_str(), SSL_FILETYPE_PEM) != 1)) {
-    return TlsError("could not use certificate_file with key_file");
+    return Unusable("certificate_file", "key_file", asked);
   }
+  SSL_CTX_set_default_passwd_cb_userdata(context, nullptr);
   return {};
 }
 
@@ -273,6 +295,11 @@ const char* TlsHint(const std::string& message) {
     return "certificate_pem and key_pem of the user mapping (or certificate_file and key_file of the server) are what "
            "the "
            "server is shown: a certificate that is valid now, of an authority that the server trusts.";
+  }
+  if (Has(message, kIsEncrypted)) {
+    return "Nobody types its passphrase: it has to be the key itself, which openssl pkey -in encrypted.pem -out "
+           "key.pem "
+           "writes.";
   }
   if (Has(message, "TLS: ")) {
     return "Does the server speak TLS at that port (its tls-port), in a version of 1.2 or newer? One that wants a "
