@@ -25,6 +25,9 @@ SET LOCAL outbox.trace_from_comment = on;
 SELECT outbox.emit('o', 1, 'end', '1') IS NOT NULL AS emitted /*db_driver='x',traceparent='00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',tracestate='rojo%3D1%2Ccongo%3D2',baggage='a%3D1'*/;
 /*traceparent='00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'*/ SELECT outbox.emit('o', 1, 'beginning', '1') IS NOT NULL AS emitted;
 SELECT outbox.emit('o', 1, 'garbage', '1') IS NOT NULL AS emitted /*traceparent='00-00000000000000000000000000000000-00f067aa0ba902b7-01',tracestate='x',baggage='%0a'*/;
+-- A zero byte ends nothing: what has one is left out, whatever stands before it.
+SELECT outbox.emit('o', 1, 'zero bytes', '1') IS NOT NULL AS emitted /*traceparent='00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',tracestate='a=b%00c',baggage='a=%00b'*/;
+SELECT outbox.emit('o', 1, 'zero byte behind', '1') IS NOT NULL AS emitted /*traceparent='00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01%00garbage',tracestate='a=b',baggage='a=b'*/;
 SELECT outbox.emit('o', 1, 'in data', to_jsonb('/*traceparent=''00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01''*/'::text)) IS NOT NULL AS emitted;
 SET LOCAL outbox.traceparent = '00-bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb-00f067aa0ba902b7-01';
 SELECT outbox.emit('o', 1, 'setting before', '1') IS NOT NULL AS emitted /*traceparent='00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01',tracestate='other'*/;

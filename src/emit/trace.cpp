@@ -36,7 +36,11 @@ const char* Usable(const char* text, size_t most) {
   return text != nullptr && IsHeaderText(text, most) ? text : nullptr;
 }
 
+// nullptr: a zero byte is in it, at which it would end for all who read it.
 const char* Copied(const std::string& text) {
+  if (text.find('\0') != std::string::npos) {
+    return nullptr;
+  }
   char* copy = static_cast<char*>(palloc_extended(text.size() + 1, MCXT_ALLOC_NO_OOM));
   if (copy != nullptr) {
     memcpy(copy, text.c_str(), text.size() + 1);
