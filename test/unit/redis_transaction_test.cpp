@@ -327,10 +327,17 @@ class FakeRedis {
     address.sun_family = AF_UNIX;
     EXPECT_LT(path.size(), sizeof(address.sun_path));
     memcpy(address.sun_path, path.data(), path.size());
-    listener_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-    EXPECT_EQ(listen(listener_, 8), 0);
-    thread_ = std::thread([this] { Run(); });
+    Listen(reinterpret_cast<const sockaddr*>(&address), sizeof(address));
+  }
+  // At a port of this machine, which the system chooses.
+  FakeRedis(std::string queued, std::string exec) : queued_(std::move(queued)), exec_(std::move(exec)) {
+    sockaddr_in address{};
+    socklen_t size = sizeof(address);
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    Listen(reinterpret_cast<const sockaddr*>(&address), size);
+    EXPECT_EQ(getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = std::to_string(ntohs(address.sin_port));
   }
   ~FakeRedis() {
     shutdown(listener_, SHUT_RDWR);
@@ -341,7 +348,15 @@ class FakeRedis {
   FakeRedis(const FakeRedis&) = delete;
   FakeRedis& operator=(const FakeRedis&) = delete;
 
+  const std::string& port() const { return port_; }
+
  private:
+  void Listen(const sockaddr* address, socklen_t size) {
+    listener_ = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT_EQ(bind(listener_, address, size), 0);
+    EXPECT_EQ(listen(listener_, 8), 0);
+    thread_ = std::thread([this] { Run(); });
+  }
   void Run() {
     for (int peer = 0; (peer = accept(listener_, nullptr, nullptr)) >= 0;) {
       peer_ = peer;
@@ -380,6 +395,7 @@ class FakeRedis {
   const std::string queued_;
   const std::string exec_;
   const std::string no_multi_;
+  std::string port_;
   int listener_ = -1;
   std::atomic<int> peer_ = -1;
   std::thread thread_;
@@ -438,6 +454,22 @@ TEST_F(RedisTransactionTest, OddAnswers) {
     }
     EXPECT_EQ(outcomes, odd.outcomes) << odd.what << ": " << sink_->health().error.message;
     EXPECT_EQ(code, odd.code) << odd.what;
+    sink_->Close();
+  }
+}
+
+// Over TCP the sink sleeps until as many bytes are there as the answers to a large transaction have at least.
+TEST_F(RedisTransactionTest, RefusedInFewBytes) {
+  for (const char* refusal : {"-OOM\r\n", "-\r\n"}) {
+    const FakeRedis fake(refusal, "-EXECABORT Transaction discarded because of previous errors.\r\n");
+    ASSERT_TRUE(
+        RedisSink::Make({"test", {{"host", "127.0.0.1"}, {"port", fake.port()}, {"timeout", "15000"}}, 0, 0}, &sink_)
+            .ok());
+    driver_ = std::make_unique<Driver>(sink_.get());
+    const uint64_t first = driver_->Submit(1, 0, Records("s", 1000));
+    ASSERT_TRUE(driver_->UntilResolved(60)) << refusal;
+    EXPECT_EQ(driver_->outcome(first), Outcome::kFailed) << sink_->health().error.message;
+    EXPECT_NE(driver_->error(first).code, "TIMEOUT") << refusal;
     sink_->Close();
   }
 }

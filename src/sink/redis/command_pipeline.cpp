@@ -52,7 +52,7 @@ void Pipeline::End(std::string_view command, ExecHandler done) {
     awaits_since_ = quiet_since_ = MonotonicMicros();
   }
   if (awaited_.size() == 1 && transaction.queued == 0 && transaction.commands >= kManyCommands) {
-    connection_.ExpectBytes(transaction.commands * kQueued.size() + 1);  // no refusal is shorter
+    connection_.ExpectBytes(transaction.commands * kQueued.size() + 1);  // few refusals are shorter
   }
   transaction.done = std::move(done);
   connection_.out()->Append(resp::Command({command}));

@@ -19,6 +19,8 @@
 namespace outbox::sink {
 namespace {
 
+constexpr int64_t kLongestExpected = 500 * 1000;
+
 struct FreeReader {
   void operator()(redisReader* reader) const { redisReaderFree(reader); }
 };
@@ -199,6 +201,9 @@ Status Connection::Lost(const char* code, const std::string& why) const {
 
 void Connection::Read() {
   pollfd ready{context_->fd, POLLIN, 0};
+  if (low_water_ > 1 && MonotonicMicros() >= expected_since_ + kLongestExpected) {
+    ExpectBytes(1);  // and what has come is ready, too
+  }
   if (poll(&ready, 1, 0) <= 0) {
     return;
   }
@@ -226,6 +231,7 @@ void Connection::ExpectBytes(size_t count) {
   if (context_ != nullptr && low_water != low_water_ &&
       setsockopt(context_->fd, SOL_SOCKET, SO_RCVLOWAT, &low_water, sizeof(low_water)) == 0) {
     low_water_ = low_water;
+    expected_since_ = MonotonicMicros();
   }
 }
 

@@ -51,7 +51,7 @@ class Connection {
   // What is put there is sent by the next Flush() or Pump(). In Redis' own format.
   resp::Buffer* out() { return &out_; }
   // Nothing needs to be read before so many bytes have come, or the end: not to be woken for each piece of a long
-  // reply. Holds until the next Read that finds them.
+  // reply. Holds until the next Pump() that finds them, or that comes half a second later: the answers may be shorter.
   void ExpectBytes(size_t count);
   // Takes replies that are exactly this, up to so many, and returns how many: without making an object of each.
   size_t SkipReplies(std::string_view reply, size_t most);
@@ -114,8 +114,9 @@ class Connection {
   int write_error_ = 0;  // errno
   bool closed_ = false;  // by the server, where TLS said so
   bool progress_ = false;
-  int held_ = 0;         // bytes that the server's machine had not taken, when TakeProgress() last looked
-  int low_water_ = 1;    // the socket's SO_RCVLOWAT
+  int held_ = 0;       // bytes that the server's machine had not taken, when TakeProgress() last looked
+  int low_water_ = 1;  // the socket's SO_RCVLOWAT
+  int64_t expected_since_ = 0;
   size_t unparsed_ = 0;  // bytes read since the last whole reply
   Skimmer skimmer_;
   size_t skimmed_ = 0;
