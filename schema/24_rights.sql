@@ -125,17 +125,41 @@ BEGIN
     FROM outbox_internal.%I() g$sql$, action || '_grants');
 END
 $granted$;
-COMMENT ON FUNCTION outbox_internal.granted(text) IS 'what grant_emit(), grant_receive() or grant_operate() grants, and on which object';
+COMMENT ON FUNCTION outbox_internal.granted(text) IS 'what grant_emit(), grant_receive() or grant_operate() grants, and on which object; monitor: what pg_monitor has from the start';
+
+-- pg_monitor looks without anybody's grant, so no revoke_...() ends that.
+CREATE OR REPLACE FUNCTION outbox_internal.revocable(role oid, action text, OUT what text, OUT routine oid, OUT relation oid) RETURNS SETOF record
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+  SELECT g.what, g.routine, g.relation FROM outbox_internal.granted(revocable.action) g
+  WHERE NOT (pg_get_userbyid(revocable.role) = 'pg_monitor' AND g.what IN (SELECT m.what FROM outbox_internal.granted('monitor') m));
+END;
+COMMENT ON FUNCTION outbox_internal.revocable(oid, text) IS 'what of granted() is taken back from the role: all but what it has from the start';
+
+-- By whatever way: its own, as a member of another role, as PUBLIC. (Of several rights on one table: one of them is enough.)
+CREATE OR REPLACE FUNCTION outbox_internal.lacking(role oid, action text) RETURNS SETOF text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+  SELECT 'USAGE ON SCHEMA outbox' WHERE NOT has_schema_privilege(lacking.role, 'outbox', 'USAGE')
+  UNION ALL
+  SELECT g.what FROM outbox_internal.granted(lacking.action) g
+  WHERE CASE WHEN g.routine IS NOT NULL THEN NOT has_function_privilege(lacking.role, g.routine, 'EXECUTE')
+             WHEN g.relation IS NOT NULL THEN NOT has_table_privilege(lacking.role, g.relation, substring(g.what FROM '^(.*) ON '))
+             ELSE EXISTS (
+               SELECT FROM string_to_table(substring(g.what FROM '^SELECT [(](.*)[)] ON '), ', ') c
+               WHERE NOT has_column_privilege(lacking.role, substring(g.what FROM '[)] ON (.*)$'), c, 'SELECT')) END;
+END;
+COMMENT ON FUNCTION outbox_internal.lacking(oid, text) IS 'what of granted() the role has not';
 
 -- Whether anything of the role's own would be taken back: rights on these objects, or USAGE that it does not need.
 CREATE OR REPLACE FUNCTION outbox_internal.has_of(role oid, action text) RETURNS boolean
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT EXISTS (
-    SELECT FROM pg_catalog.pg_proc p JOIN outbox_internal.granted(has_of.action) g ON g.routine = p.oid, LATERAL aclexplode(p.proacl) x
+    SELECT FROM pg_catalog.pg_proc p JOIN outbox_internal.revocable(has_of.role, has_of.action) g ON g.routine = p.oid, LATERAL aclexplode(p.proacl) x
     WHERE x.grantee = has_of.role AND x.grantee <> p.proowner
     UNION ALL
-    SELECT FROM pg_catalog.pg_class c JOIN outbox_internal.granted(has_of.action) g ON g.relation = c.oid, LATERAL aclexplode(c.relacl) x
+    SELECT FROM pg_catalog.pg_class c JOIN outbox_internal.revocable(has_of.role, has_of.action) g ON g.relation = c.oid, LATERAL aclexplode(c.relacl) x
     WHERE x.grantee = has_of.role AND x.grantee <> c.relowner
     UNION ALL
     SELECT FROM pg_catalog.pg_namespace n, LATERAL aclexplode(n.nspacl) x
@@ -200,7 +224,7 @@ BEGIN
   IF said = 0 AND NOT outbox_internal.has_of(role::oid, action) THEN
     RETURN false;
   END IF;
-  FOR what IN SELECT g.what FROM outbox_internal.granted(action) g LOOP
+  FOR what IN SELECT g.what FROM outbox_internal.revocable(role::oid, action) g LOOP
     EXECUTE format('REVOKE %s FROM %s', what, role);
   END LOOP;
   IF NOT outbox_internal.needs_schema(role::oid) THEN

@@ -14,22 +14,47 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION outbox_internal.operate_routines() IS 'functions that an operator calls to act';
 
+-- What the other sections grant to pg_monitor, as a list that stays whatever somebody revokes. (sql/587 compares the two.) Members of
+-- the extension only: what users keep in its schemas is theirs.
+CREATE OR REPLACE FUNCTION outbox_internal.monitor_grants() RETURNS SETOF text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+  WITH member AS (
+    SELECT d.classid, d.objid FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_extension e ON e.oid = d.refobjid
+    WHERE e.extname = 'outbox' AND d.refclassid = 'pg_extension'::regclass AND d.deptype = 'e'
+  ), relation AS (
+    SELECT c.oid, n.nspname, c.relname FROM member m JOIN pg_catalog.pg_class c ON m.classid = 'pg_class'::regclass AND c.oid = m.objid
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+  )
+  SELECT format('EXECUTE ON ROUTINE %s', p.oid::regprocedure)
+  FROM member m JOIN pg_catalog.pg_proc p ON m.classid = 'pg_proc'::regclass AND p.oid = m.objid
+  WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])
+    AND p.proname IN ('status', 'events_of', 'version', 'doctor', 'doctor_ok', 'metrics', 'metrics_text',
+                      'lanes', 'lone_emit', 'destination', 'worker', 'process', 'day', 'key_dead', 'key_head', 'key_pause', 'latency', 'progress_view', 'received')
+  UNION ALL
+  SELECT format('SELECT ON %s', r.oid::regclass) FROM relation r
+  WHERE (r.nspname = 'outbox' AND r.relname IN (
+      'route', 'pause', 'audit', 'replay',
+      'blocked_key', 'day', 'dead_letter', 'dead_letter_summary', 'destination', 'event_schemas', 'lag', 'latency', 'lone_emit', 'parked_event', 'process', 'received', 'worker',
+      'pg_stat_progress_outbox'))
+    OR (r.nspname = 'outbox_internal' AND r.relname = 'waiting')
+  UNION ALL
+  -- Everything of a parked event but what only its reader should see.
+  SELECT format('SELECT (%s) ON %s', string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum), a.attrelid::regclass)
+  FROM relation r JOIN pg_catalog.pg_attribute a ON a.attrelid = r.oid
+  WHERE r.nspname = 'outbox_internal' AND r.relname = 'parked' AND a.attname IN (
+    'route_id', 'lane', 'created_at', 'id', 'replay', 'state', 'order_key', 'due_at', 'sender', 'aggregate_type', 'aggregate_id',
+    'event_type', 'content_type', 'own_topic', 'topic', 'attempts', 'error_class', 'error_code', 'error_message', 'failed_at', 'parked_at')
+  GROUP BY a.attrelid;
+END;
+COMMENT ON FUNCTION outbox_internal.monitor_grants() IS 'what members of pg_monitor may look at';
+
 CREATE OR REPLACE FUNCTION outbox_internal.operate_grants() RETURNS SETOF text
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT format('EXECUTE ON ROUTINE %s', r) FROM outbox_internal.operate_routines() r
   UNION ALL
-  SELECT format('EXECUTE ON ROUTINE %s', p.oid::regprocedure)
-  FROM pg_catalog.pg_proc p, LATERAL aclexplode(p.proacl) x
-  WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND x.grantee = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = 'pg_monitor')
-  UNION ALL
-  SELECT format('SELECT ON %s', c.oid::regclass) FROM pg_catalog.pg_class c, LATERAL aclexplode(c.relacl) x
-  WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND x.grantee = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = 'pg_monitor')
-  UNION ALL
-  SELECT format('SELECT (%s) ON %s', string_agg(a.attname, ', ' ORDER BY a.attnum), a.attrelid::regclass)
-  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid, LATERAL aclexplode(a.attacl) x
-  WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND x.grantee = (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = 'pg_monitor')
-  GROUP BY a.attrelid;
+  SELECT outbox_internal.monitor_grants();
 END;
 COMMENT ON FUNCTION outbox_internal.operate_grants() IS 'what grant_operate() grants';
 
@@ -51,4 +76,4 @@ BEGIN
   END IF;
 END
 $revoke$;
-COMMENT ON FUNCTION outbox.revoke_operate(regrole) IS 'takes back what grant_operate() granted; USAGE on the schema unless the role has another right there';
+COMMENT ON FUNCTION outbox.revoke_operate(regrole) IS 'takes back what grant_operate() granted; USAGE on the schema unless the role has another right there. pg_monitor goes on looking';

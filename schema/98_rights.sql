@@ -33,8 +33,9 @@ GRANT EXECUTE ON FUNCTION outbox_internal.json_arg_in(cstring), outbox_internal.
 DO $others$
 DECLARE
   what text;
+  again text;
 BEGIN
-  FOR what IN
+  FOR what, again IN
     WITH monitor AS (
       SELECT r.oid, EXISTS (
         SELECT FROM pg_catalog.pg_default_acl d, LATERAL pg_catalog.aclexplode(d.defaclacl) x
@@ -53,13 +54,12 @@ BEGIN
       SELECT CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::pg_catalog.regclass::text AS name, c.relowner AS owner,
              'pg_catalog.pg_class'::pg_catalog.regclass::pg_catalog.oid AS class, c.oid AS object,
              x.grantee, x.privilege_type,
-             x.privilege_type OPERATOR(pg_catalog.=) 'SELECT' AND (c.relname OPERATOR(pg_catalog.~) '^(pause|audit|replay|waiting|route)$'
-               OR (c.relkind OPERATOR(pg_catalog.=) 'v' AND c.relnamespace OPERATOR(pg_catalog.=) 'outbox'::pg_catalog.regnamespace AND c.relname OPERATOR(pg_catalog.<>) ALL ('{event,outboxevent}'::pg_catalog.name[]))) AS monitors
+             x.privilege_type OPERATOR(pg_catalog.=) 'SELECT' AND c.oid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT g.relation FROM outbox_internal.granted('monitor') g WHERE g.relation IS NOT NULL)) AS monitors
       FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) x
       WHERE c.relnamespace OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.regnamespace[])
       UNION ALL
       SELECT 'ROUTINE', p.oid::pg_catalog.regprocedure::text, p.proowner, 'pg_catalog.pg_proc'::pg_catalog.regclass, p.oid, x.grantee, x.privilege_type,
-             p.proname OPERATOR(pg_catalog.~) '^(lanes|lone_emit|destination|worker|process|day|key_dead|key_head|key_pause|status|events_of|version|doctor|doctor_ok|metrics|metrics_text|latency|progress_view|received)$'
+             p.oid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT g.routine FROM outbox_internal.granted('monitor') g WHERE g.routine IS NOT NULL))
       FROM pg_catalog.pg_proc p, LATERAL pg_catalog.aclexplode(p.proacl) x
       WHERE p.pronamespace OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.regnamespace[])
       UNION ALL
@@ -71,12 +71,19 @@ BEGIN
       FROM pg_catalog.pg_namespace n, LATERAL pg_catalog.aclexplode(n.nspacl) x
       WHERE n.nspname OPERATOR(pg_catalog.=) ANY ('{outbox,outbox_internal}'::pg_catalog.name[])
     )
-    SELECT pg_catalog.format('REVOKE %s ON %s %s FROM %I CASCADE', r.privilege_type, r.kind, r.name, pg_catalog.pg_get_userbyid(r.grantee))
+    SELECT pg_catalog.format('REVOKE %s ON %s %s FROM %I CASCADE', r.privilege_type, r.kind, r.name, pg_catalog.pg_get_userbyid(r.grantee)),
+           -- What is revoked on a table is on its columns, too.
+           (SELECT pg_catalog.format('GRANT %s TO pg_monitor', g.what) FROM outbox_internal.granted('monitor') g
+            WHERE r.grantee OPERATOR(pg_catalog.=) m.oid AND r.privilege_type OPERATOR(pg_catalog.=) 'SELECT'
+              AND pg_catalog.to_regclass(pg_catalog.substring(g.what, '[)] ON (.*)$')) OPERATOR(pg_catalog.=) r.object)
     FROM rights r JOIN made ON made.classid OPERATOR(pg_catalog.=) r.class AND made.objid OPERATOR(pg_catalog.=) r.object, monitor m
     WHERE r.grantee OPERATOR(pg_catalog.<>) r.owner AND r.grantee OPERATOR(pg_catalog.<>) 0
       AND (r.grantee OPERATOR(pg_catalog.<>) m.oid OR (m.by_default AND NOT r.monitors))
   LOOP
     EXECUTE what;
+    IF again IS NOT NULL THEN
+      EXECUTE again;
+    END IF;
   END LOOP;
 END
 $others$;

@@ -12,7 +12,7 @@ COMMIT;
 -- (Without those that are about rights, which are called once.)
 CREATE VIEW pg_temp.relation AS SELECT p.proname::text AS name FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
   WHERE p.pronamespace = 'outbox_internal'::regnamespace AND l.lanname = 'sql' AND p.provolatile <> 'v'
-    AND p.proname !~ '^(pattern_rights|needs_schema|has_of|(tables|owners)_without_right|[a-z]+_(routines|grants))$';
+    AND p.proname !~ '^(pattern_rights|needs_schema|has_of|lacking|revocable|(tables|owners)_without_right|[a-z]+_(routines|grants))$';
 CREATE FUNCTION pg_temp.calls(query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE
   line text;

@@ -29,8 +29,8 @@ WITH rights AS (
   UNION ALL
   SELECT 'ROUTINE', p.oid::regprocedure::text, x.grantee, x.privilege_type,
          CASE WHEN x.grantee = 0 THEN p.proname NOT LIKE 'json\_arg\_%'
-              WHEN p.pronamespace = 'outbox_internal'::regnamespace THEN NOT EXISTS (
-                SELECT FROM aclexplode(p.proacl) m WHERE m.grantee = (SELECT r.oid FROM pg_roles r WHERE r.rolname = 'pg_monitor'))
+              WHEN p.pronamespace = 'outbox_internal'::regnamespace THEN p.oid NOT IN (
+                SELECT g.routine FROM outbox_internal.granted('monitor') g WHERE g.routine IS NOT NULL)
               ELSE p.proname NOT IN ('create_route', 'wait_for', 'wait_until_idle', 'metrics_reset') AND p.oid NOT IN (
                 SELECT g.routine FROM unnest('{emit,receive,operate}'::text[]) a, outbox_internal.granted(a) g WHERE g.routine IS NOT NULL) END,
          x.grantee <> 0 AND p.pronamespace = 'outbox'::regnamespace AND p.proname !~ '^(adopt|forget|(grant|revoke)_.*)$'
@@ -107,6 +107,27 @@ CROSS JOIN LATERAL (
 WHERE EXISTS (SELECT FROM outbox_internal.emit_routines() p WHERE has_function_privilege(e.found, p, 'EXECUTE'))
 GROUP BY e.found_name, e.patterns ORDER BY 1 LIMIT 20)";
 
+// What pg_monitor has no more of what it may look at from the start, and operators of what grant_operate() gives: roles
+// that may call all that operators act by. (A role that was given some of these by hand is none.) Most is what somebody
+// took from pg_monitor, and it may be a page of it: then psql writes the commands.
+constexpr const char* kLacking = R"(
+WITH operators AS (
+  SELECT x.grantee AS oid FROM outbox_internal.operate_routines() o JOIN pg_proc p ON p.oid = o, aclexplode(p.proacl) x
+  WHERE x.grantee <> 0 AND x.grantee <> p.proowner AND x.grantee <> 'pg_monitor'::regrole
+  GROUP BY 1 HAVING count(*) >= (SELECT count(*) FROM outbox_internal.operate_routines())
+)
+SELECT quote_ident(pg_get_userbyid(l.role)), array_to_string((array_agg(l.what ORDER BY l.what COLLATE "C"))[1:10], '; '), greatest(count(*) - 10, 0),
+       CASE WHEN l.operates THEN format('SELECT outbox.grant_operate(%L);', quote_ident(pg_get_userbyid(l.role)))
+            WHEN count(*) <= 10 THEN string_agg(format('GRANT %s TO pg_monitor;', l.what), ' ' ORDER BY l.what COLLATE "C")
+            ELSE $hint$SELECT format('GRANT %s TO pg_monitor', w) FROM outbox_internal.lacking('pg_monitor'::regrole, 'monitor') w \gexec$hint$ END,
+       l.operates
+FROM (
+  SELECT 'pg_monitor'::regrole::oid AS role, false AS operates, w.what FROM outbox_internal.lacking('pg_monitor'::regrole, 'monitor') w (what)
+  UNION ALL
+  SELECT o.oid, true, w.what FROM operators o, outbox_internal.lacking(o.oid, 'operate') w (what)
+) l
+GROUP BY l.role, l.operates ORDER BY l.operates, 1 LIMIT 20)";
+
 // What of the extension is not its owner's: with the rights of another, what runs as its owner fails; the last column
 // says where. Some tables say by their owner with whose rights the workers, functions and the inbox run. A column's
 // sequence follows its table. No name is looked up, for who asks here may not reach the schemas any more.
@@ -179,6 +200,23 @@ size_t CheckTakenBack(Findings* findings) {
         "rights",
         row[0].value() + " has outbox.grant_emit(), and what that gave was taken back in part: " + row[1].value() + ".",
         row[2].value() + " gives it back; outbox.revoke_emit() takes all of it.");
+  }
+  return roles.size();
+}
+
+// Returns how much there was to tell.
+size_t CheckLacking(Findings* findings) {
+  const std::vector<Row> roles = RunSql(Access::kRead, kLacking);
+  for (const Row& row : roles) {
+    const std::string what = row[1].value() + (row[2] == "0" ? "" : ", and " + row[2].value() + " more");
+    findings->Warn(
+        "rights",
+        row[4] == "t"
+            ? row[0].value() +
+                  " may call all that operators act by, and lacks a part of what outbox.grant_operate() gives: " +
+                  what + "."
+            : "Members of pg_monitor may not see all that they may see from the start. It lacks: " + what + ".",
+        row[3].value());
   }
   return roles.size();
 }
@@ -274,7 +312,7 @@ void CheckRights(Findings* findings) {
       findings->Problem("rights", detail, hint);
     }
   }
-  size_t told = odd.size() + CheckTablesWithoutRight(findings) + CheckTakenBack(findings);
+  size_t told = odd.size() + CheckTablesWithoutRight(findings) + CheckTakenBack(findings) + CheckLacking(findings);
   for (const PatternRight& right : kPatternRights) {
     told += CheckPatternRight(right, findings);
   }
