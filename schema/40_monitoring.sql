@@ -54,8 +54,8 @@ COMMENT ON COLUMN outbox.worker.ordinal IS 'number among the relay workers of on
 COMMENT ON COLUMN outbox.worker.since IS 'when it was started; NULL for the launcher, which the server starts';
 COMMENT ON COLUMN outbox.worker.lanes IS 'lanes that a relay worker owns';
 COMMENT ON COLUMN outbox.worker.state IS 'starting, running or stopping';
-COMMENT ON COLUMN outbox.worker.wait_event_type IS 'as in pg_stat_activity';
-COMMENT ON COLUMN outbox.worker.wait_event IS 'as in pg_stat_activity';
+COMMENT ON COLUMN outbox.worker.wait_event_type IS 'as in pg_stat_activity, to those whom that tells it of all roles: members of pg_monitor or pg_read_all_stats; NULL for others, operators among them';
+COMMENT ON COLUMN outbox.worker.wait_event IS 'as in pg_stat_activity, to those whom that tells it of all roles: members of pg_monitor or pg_read_all_stats; NULL for others, operators among them';
 
 CREATE FUNCTION outbox.status(
   id uuid, OUT route text, OUT lane integer, OUT state text, OUT created_at timestamptz, OUT topic text,

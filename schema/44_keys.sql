@@ -135,10 +135,12 @@ CREATE OR REPLACE VIEW outbox.blocked_key AS
     JOIN outbox_internal.parked p ON p.route_id OPERATOR(pg_catalog.=) b.route_id
       AND p.created_at OPERATOR(pg_catalog.=) k.created_at AND p.id OPERATOR(pg_catalog.=) k.id
       AND p.replay OPERATOR(pg_catalog.=) k.replay
-    LEFT JOIN (pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid OPERATOR(pg_catalog.=) l.pid
-        AND a.backend_type OPERATOR(pg_catalog.=) 'client backend')
+    -- Not a worker of ours, which is about to let it go. (As in src/admin/lookup/row_holder.cpp. What kind of process it is, pg_stat_activity
+    -- tells only who may read all of that, and operators need not.)
+    LEFT JOIN pg_catalog.pg_locks l
       ON l.locktype OPERATOR(pg_catalog.=) 'transactionid' AND l.granted
-      AND l.mode OPERATOR(pg_catalog.=) 'ExclusiveLock' AND l.transactionid OPERATOR(pg_catalog.=) p.xmax) h
+      AND l.mode OPERATOR(pg_catalog.=) 'ExclusiveLock' AND l.transactionid OPERATOR(pg_catalog.=) p.xmax
+      AND NOT EXISTS (SELECT FROM outbox_internal.worker() w WHERE w.pid OPERATOR(pg_catalog.=) l.pid)) h
     ON h.state OPERATOR(pg_catalog.<>) 'blocked' OR h.locked_by IS NOT NULL
   LEFT JOIN LATERAL outbox_internal.key_pause(b.route_id, b.aggregate_type, b.aggregate_id) z ON true;
 GRANT SELECT ON outbox.blocked_key TO pg_monitor;

@@ -44,6 +44,7 @@ BEGIN
       ('blocked_key', 'SELECT ON outbox_internal.waiting, outbox.pause'),
       ('blocked_key', 'SELECT (created_at, replay, id, route_id, order_key, state, due_at, aggregate_type, aggregate_id, attempts, '
         'error_class, error_code, error_message) ON outbox_internal.parked'),
+      ('blocked_key', 'EXECUTE ON FUNCTION outbox_internal.worker()'),
       ('blocked_key', 'EXECUTE ON FUNCTION outbox_internal.key_dead(bigint, bigint, boolean, timestamptz, bigint, uuid), '
         'outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid, timestamptz, bigint, uuid, timestamptz, bigint, uuid), outbox_internal.key_pause(bigint, text, text)')) n (view, asked)
     JOIN pg_catalog.pg_class c ON c.relname OPERATOR(pg_catalog.=) n.view::pg_catalog.name
