@@ -4,6 +4,7 @@
 #include "admin/common/write_lock.h"
 #include "admin/lookup/server.h"
 #include "admin/operate/parked_rows.h"
+#include "emit/check.h"
 #include "format/pattern.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
@@ -67,6 +68,20 @@ void KeepServer(const std::string& name) {
   }
 }
 
+// A key that no event can have: nor would an index take it.
+void CheckKeySize(const Target& target) {
+  const auto check = [](const Cell& part, const char* name, size_t max) {
+    if (part && part->size() > max) {
+      throw UserError{
+          ERRCODE_STRING_DATA_RIGHT_TRUNCATION, std::string(name) + " of the key is too long",
+          "It has " + std::to_string(part->size()) + " bytes; at most " + std::to_string(max) + " are allowed.",
+          "outbox.emit() takes no longer one either, so no event has that key."};
+    }
+  };
+  check(target.aggregate_type, "aggregate type", outbox::emit::kMaxAggregateType);
+  check(target.aggregate_id, "aggregate id", outbox::emit::kMaxAggregateId);
+}
+
 Target ReadTarget(FunctionCallInfo fcinfo, bool must_exist) {
   Target target{TextArgument(fcinfo, 0), TextArgument(fcinfo, 1), TextArgument(fcinfo, 2),
                 TextArgument(fcinfo, 3), TextArgument(fcinfo, 4), Cell()};
@@ -89,6 +104,9 @@ Target ReadTarget(FunctionCallInfo fcinfo, bool must_exist) {
   }
   if (wrong != nullptr) {
     throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "it is not clear what is meant", wrong, kHowTo};
+  }
+  if (must_exist) {
+    CheckKeySize(target);
   }
   if (target.route) {
     target.route_id = must_exist ? KeepRoute(*target.route) : RouteId(*target.route);
