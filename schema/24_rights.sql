@@ -127,14 +127,17 @@ END
 $granted$;
 COMMENT ON FUNCTION outbox_internal.granted(text) IS 'what grant_emit(), grant_receive() or grant_operate() grants, and on which object; monitor: what pg_monitor has from the start';
 
--- pg_monitor looks without anybody's grant, so no revoke_...() ends that.
+-- pg_monitor looks without anybody's grant, so no revoke_...() ends that; and an owner acts without one: REVOKE would take that
+-- from it, and what runs with its rights would fail.
 CREATE OR REPLACE FUNCTION outbox_internal.revocable(role oid, action text, OUT what text, OUT routine oid, OUT relation oid) RETURNS SETOF record
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT g.what, g.routine, g.relation FROM outbox_internal.granted(revocable.action) g
-  WHERE NOT (pg_get_userbyid(revocable.role) = 'pg_monitor' AND g.what IN (SELECT m.what FROM outbox_internal.granted('monitor') m));
+  WHERE NOT (pg_get_userbyid(revocable.role) = 'pg_monitor' AND g.what IN (SELECT m.what FROM outbox_internal.granted('monitor') m))
+    AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.oid = g.routine AND p.proowner = revocable.role)
+    AND NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = g.relation AND c.relowner = revocable.role);
 END;
-COMMENT ON FUNCTION outbox_internal.revocable(oid, text) IS 'what of granted() is taken back from the role: all but what it has from the start';
+COMMENT ON FUNCTION outbox_internal.revocable(oid, text) IS 'what of granted() is taken back from the role: all but what it has from the start, or as the owner';
 
 -- By whatever way: its own, as a member of another role, as PUBLIC. (Of several rights on one table: one of them is enough.)
 CREATE OR REPLACE FUNCTION outbox_internal.lacking(role oid, action text) RETURNS SETOF text
@@ -157,10 +160,10 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT EXISTS (
     SELECT FROM pg_catalog.pg_proc p JOIN outbox_internal.revocable(has_of.role, has_of.action) g ON g.routine = p.oid, LATERAL aclexplode(p.proacl) x
-    WHERE x.grantee = has_of.role AND x.grantee <> p.proowner
+    WHERE x.grantee = has_of.role
     UNION ALL
     SELECT FROM pg_catalog.pg_class c JOIN outbox_internal.revocable(has_of.role, has_of.action) g ON g.relation = c.oid, LATERAL aclexplode(c.relacl) x
-    WHERE x.grantee = has_of.role AND x.grantee <> c.relowner
+    WHERE x.grantee = has_of.role
     UNION ALL
     SELECT FROM pg_catalog.pg_namespace n, LATERAL aclexplode(n.nspacl) x
     WHERE n.nspname = 'outbox' AND x.grantee = has_of.role AND x.grantee <> n.nspowner AND x.privilege_type = 'USAGE'
@@ -227,7 +230,7 @@ BEGIN
   FOR what IN SELECT g.what FROM outbox_internal.revocable(role::oid, action) g LOOP
     EXECUTE format('REVOKE %s FROM %s', what, role);
   END LOOP;
-  IF NOT outbox_internal.needs_schema(role::oid) THEN
+  IF NOT outbox_internal.needs_schema(role::oid) AND NOT EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = 'outbox' AND n.nspowner = role::oid) THEN
     EXECUTE format('REVOKE USAGE ON SCHEMA outbox FROM %s', role);
   END IF;
   PERFORM outbox_internal.write_audit('revoke_' || revoke_from.action, jsonb_build_object('from', pg_get_userbyid(revoke_from.role::oid)));
