@@ -44,6 +44,10 @@ COMMENT ON FUNCTION outbox.event_schema(text, text, jsonb, integer, text) IS 're
 CREATE OR REPLACE FUNCTION outbox.drop_event_schema(aggregate_type text, event_type text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $drop$
 BEGIN
+  IF drop_event_schema.aggregate_type IS NULL OR drop_event_schema.event_type IS NULL THEN
+    RAISE EXCEPTION USING ERRCODE = 'null_value_not_allowed', MESSAGE = 'aggregate_type and event_type must not be null',
+      DETAIL = 'A schema is asserted of the events of one type of one aggregate type.', HINT = 'outbox.event_schemas has those that there are.';
+  END IF;
   DELETE FROM outbox_internal.event_schema s WHERE s.aggregate_type = drop_event_schema.aggregate_type AND s.event_type = drop_event_schema.event_type;
   IF NOT FOUND THEN
     RETURN false;

@@ -24,5 +24,20 @@ SELECT outbox.resume('r', aggregate_type => left(:'long', 255), aggregate_id => 
 SET client_min_messages = warning;
 SELECT outbox.resume('r', aggregate_type => 'a', aggregate_id => :'long');
 RESET client_min_messages;
+
+-- A list of several dimensions: flattened, it would mean what nobody wrote.
+SELECT outbox.create_route('two', 'regress_cannot_be', aggregate_types => '{{a,b},{c,d}}');
+SELECT outbox.create_route('two', 'regress_cannot_be', event_types => '{{a},{b}}');
+SELECT outbox.alter_route('r', aggregate_types => '{{a,b},{c,d}}');
+SELECT outbox.alter_route('r', event_types => '{{{a}}}');
+SELECT name, aggregate_types, event_types FROM outbox.route;
+CALL outbox.replay(ids => '{{018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f},{018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0e}}', route => 'r');
+SELECT * FROM outbox.receive_many('c', '{{018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f},{018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0e}}');
+
+-- Not to know which schema is to go is no answer "there was none".
+SELECT outbox.drop_event_schema(NULL, NULL);
+SELECT outbox.drop_event_schema('o', NULL);
+SELECT outbox.drop_event_schema(NULL, 'e');
+SELECT outbox.drop_event_schema('o', 'e');
 \c :db
 DROP DATABASE regress_cannot_be;

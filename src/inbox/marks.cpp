@@ -8,6 +8,7 @@
 #include "inbox/kept.h"
 #include "inbox/ring.h"
 #include "pg/entry.h"
+#include "pg/list_argument.h"
 #include "pg/rights.h"
 #include "pg/settings.h"
 
@@ -292,7 +293,9 @@ OUTBOX_FUNCTION(outbox_receive_many) {
   Datum* values = nullptr;
   bool* nulls = nullptr;
   int count = 0;
-  deconstruct_array(PG_GETARG_ARRAYTYPE_P(1), UUIDOID, UUID_LEN, false, TYPALIGN_CHAR, &values, &nulls, &count);
+  ArrayType* ids = PG_GETARG_ARRAYTYPE_P(1);
+  outbox::pg::RequireList(ids, "event_ids");
+  deconstruct_array(ids, UUIDOID, UUID_LEN, false, TYPALIGN_CHAR, &values, &nulls, &count);
   InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
   auto* result = reinterpret_cast<ReturnSetInfo*>(fcinfo->resultinfo);
   auto* candidates = static_cast<Candidate*>(palloc(sizeof(Candidate) * Max(count, 1)));

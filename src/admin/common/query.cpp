@@ -7,6 +7,7 @@
 #include <ctime>
 
 #include "base/version.h"
+#include "pg/list_argument.h"
 #include "pg/schemas.h"
 #include "pg/transaction.h"
 
@@ -268,7 +269,7 @@ Cell TextArgument(FunctionCallInfo fcinfo, int number) {
   return Cell(text);
 }
 
-std::optional<std::vector<Cell>> TextArrayArgument(FunctionCallInfo fcinfo, int number) {
+std::optional<std::vector<Cell>> TextArrayArgument(FunctionCallInfo fcinfo, int number, const char* name) {
   if (PG_ARGISNULL(number)) {
     return std::nullopt;
   }
@@ -277,7 +278,9 @@ std::optional<std::vector<Cell>> TextArrayArgument(FunctionCallInfo fcinfo, int 
     Datum* values = nullptr;
     bool* nulls = nullptr;
     int count = 0;
-    deconstruct_array(PG_GETARG_ARRAYTYPE_P(number), TEXTOID, -1, false, TYPALIGN_INT, &values, &nulls, &count);
+    ArrayType* array = PG_GETARG_ARRAYTYPE_P(number);
+    pg::RequireList(array, name);
+    deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &values, &nulls, &count);
     for (int i = 0; i < count; i++) {
       const char* element = nulls[i] ? nullptr : TextDatumGetCString(values[i]);
       elements.emplace_back();

@@ -132,8 +132,8 @@ std::string Identifier(const std::string& name);
 
 // An argument in text form; nothing: NULL. `type` is the argument's declared type.
 Cell TextArgument(FunctionCallInfo fcinfo, int number);
-// The elements of an argument of type text[]; nothing: NULL.
-std::optional<std::vector<Cell>> TextArrayArgument(FunctionCallInfo fcinfo, int number);
+// The elements of an argument of type text[], which has to be a list; nothing: NULL.
+std::optional<std::vector<Cell>> TextArrayArgument(FunctionCallInfo fcinfo, int number, const char* name);
 // The elements in the form that a cast to text[] takes.
 std::string TextArrayLiteral(const std::vector<std::string>& elements);
 // As TextArrayLiteral, for any type's text forms, NULLs included.

@@ -359,8 +359,8 @@ OUTBOX_FUNCTION(outbox_create_route) {
   Definition route;
   route.server = *server;
   route.destination = KeptDestination(*server);
-  route.aggregate_types = Patterns("aggregate_types", TextArrayArgument(fcinfo, 2));
-  route.event_types = Patterns("event_types", TextArrayArgument(fcinfo, 3));
+  route.aggregate_types = Patterns("aggregate_types", TextArrayArgument(fcinfo, 2, "aggregate_types"));
+  route.event_types = Patterns("event_types", TextArrayArgument(fcinfo, 3, "event_types"));
   route.topic = TextArgument(fcinfo, 4).value_or(outbox::format::RouteConfig().topic);
   CheckTopicTemplate(*route.destination.kind, route.topic);
   route.key = TextArgument(fcinfo, 5).value_or(outbox::format::RouteConfig().key);
@@ -415,10 +415,10 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   std::string server = new_server.value_or(old[0].value());
   Destination destination = kept ? *kept : UsableDestination(server);
   Cell aggregate_types, event_types;
-  if (auto patterns = TextArrayArgument(fcinfo, 2)) {
+  if (auto patterns = TextArrayArgument(fcinfo, 2, "aggregate_types")) {
     aggregate_types = TextArrayLiteral(CheckPatterns("aggregate_types", *patterns));
   }
-  if (auto patterns = TextArrayArgument(fcinfo, 3)) {
+  if (auto patterns = TextArrayArgument(fcinfo, 3, "event_types")) {
     event_types = TextArrayLiteral(CheckPatterns("event_types", *patterns));
   }
   // Options that are kept are checked again: they may not suit the route's new destination.

@@ -20,6 +20,7 @@
 #include "admin/operate/parked_rows.h"
 #include "admin/operate/replay_copy.h"
 #include "pg/entry.h"
+#include "pg/list_argument.h"
 #include "pg/transaction_end.h"
 
 namespace {
@@ -77,6 +78,9 @@ void ReadRequest(FunctionCallInfo fcinfo, ReplayRequest* request) {
   filter.aggregate_id = TextArgument(fcinfo, 3);
   filter.event_type = LikePattern(TextArgument(fcinfo, 4));
   filter.ids = TextArgument(fcinfo, 5);
+  if (filter.ids) {
+    outbox::pg::Guard([fcinfo] { outbox::pg::RequireList(PG_GETARG_ARRAYTYPE_P(5), "ids"); });
+  }
   JsonObject given;
   given.Add("since", TimeTextArgument(fcinfo, 0)).Add("until", TimeTextArgument(fcinfo, 1));
   given.Add("aggregate_type", TextArgument(fcinfo, 2)).Add("aggregate_id", filter.aggregate_id);
