@@ -222,6 +222,81 @@ TEST_F(SidesTest, ANewTopicTemplateMovesNoEventFromOneReaderToAnother) {
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
+format::RouteConfig Renamed(std::vector<std::string> paused) {
+  format::RouteConfig config = PausedTopics(std::move(paused));
+  config.topic = "new";
+  return config;
+}
+
+// Readers are told apart by the former template for as long as "a" is away; what is paused is a name that is sent to.
+TEST_F(SidesTest, APauseHoldsWhatGoesToATopicUnderANewTemplate) {
+  AnswerByItself();
+  SetSpec(PausedTopics({"a"}));
+  Emit("a");
+  RunUntil(1'000'000);
+  SetSpec(Renamed({"a"}));
+  SetSpec(Renamed({"a", "new"}));
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(server.sides.size(), 1u) << "no event of the former template has that name";
+  for (const char* key : {"x", "y", "x"}) {
+    Emit("", key);
+  }
+  Emit("b");
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_TRUE(Written("new").empty());
+  EXPECT_EQ(Written("b"), Rows("b"));
+  ASSERT_EQ(server.sides.size(), 2u);
+  EXPECT_STREQ(LaneStateName(Side(2)->state), "paused");
+  Restart();
+  AnswerByItself();
+  SetSpec(Renamed({"a", "new"}));
+  Emit("", "y");
+  Emit("b");
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_TRUE(Written("new").empty());
+  EXPECT_EQ(Written("b"), Rows("b"));
+  SetSpec(Renamed({"a"}));
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(Written("new").size(), 4u);
+  const std::vector<int64_t> order = Written("new");
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+  EXPECT_TRUE(Written("a").empty());
+  SetSpec(Renamed({"new"}));
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_EQ(Written("a"), Rows("a"));
+  ASSERT_EQ(server.sides.size(), 1u)
+      << "the former template has ended, and the name that is paused is one of the present";
+  EXPECT_EQ(server.sides.begin()->second.record.topic_template, "new");
+  SetSpec(Renamed({}));
+  RunUntil(clock.now + 60'000'000);
+  EXPECT_TRUE(server.sides.empty());
+  EXPECT_EQ(broker.log.size(), server.rows.size());
+}
+
+TEST_F(SidesTest, APauseHoldsATopicInTroubleUnderItsMendedName) {
+  AnswerByItself();
+  bad = {"outbox.event.order"};
+  for (const char* key : {"x", "y", "x"}) {
+    Emit("", key);
+  }
+  RunUntil(10'000'000);
+  ASSERT_EQ(server.sides.size(), 1u);
+  SetSpec(PausedTopics({"new"}));
+  RunUntil(clock.now + 1'000'000);
+  SetSpec(Renamed({"new"}));
+  Emit("", "y");
+  RunUntil(clock.now + 120'000'000);
+  EXPECT_TRUE(Written("new").empty());
+  ASSERT_NE(Side(1), nullptr);
+  EXPECT_STREQ(LaneStateName(Side(1)->state), "paused");
+  SetSpec(Renamed({}));
+  RunUntil(clock.now + 120'000'000);
+  EXPECT_EQ(Written("new").size(), 4u);
+  EXPECT_TRUE(server.sides.empty());
+  const std::vector<int64_t> order = Written("new");
+  EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
+}
+
 // --- more topics than side lanes ---------------------------------------------------------------------------------
 
 // 65 are in trouble to the end; what heals among them flows again at once, whatever the others do.

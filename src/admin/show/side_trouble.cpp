@@ -14,6 +14,12 @@ SideTrouble TroubleOf(const LaneRecord& lane, const SideRecord& side, const std:
   if (pause != pauses.end()) {
     return {true, ErrorClassName(ErrorClass::kTopic), relay::kPausedCode, "the topic is paused", pause->since};
   }
+  // By the name that its events are sent under now: the route's template has changed since the topic left.
+  if (view != nullptr && view->owned && view->state == LaneState::kPaused &&
+      FindRoutePause(pauses, lane.route_id, lane.server) == nullptr) {
+    return {true, ErrorClassName(ErrorClass::kTopic), relay::kPausedCode, "the topic is paused",
+            UnixMicrosCell(view->error_since_unix)};
+  }
   const bool resumed = side.error_code == relay::kPausedCode;
   const bool told = view != nullptr && view->owned && !view->trouble.empty();
   // What its destination is in meanwhile is not why it stays away.

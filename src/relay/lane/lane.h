@@ -59,6 +59,7 @@ class Lane final : public CheckedLane {
   void Wake() { reader_.Wake(); }
   void WakeParked();
   void SetSpec(std::shared_ptr<const format::RouteSpec> spec);
+  void ApplyPauses();  // what is paused, or which topics are away, has changed
   void OnResult(const sink::Result& result, const TurnContext& turn);
   void OnPlace(const sink::Place& place) { acker_.AddPlace(place); }
   void OnUp(SinkUse sink);
@@ -174,7 +175,6 @@ class Lane final : public CheckedLane {
   void Resume(const TurnContext& turn);
   // The sender goes on, unless topics are to leave first.
   void Flow();
-  void ApplyPauses();
   void Leave(GoneReason reason);
 
   LaneContext lane_;

@@ -91,10 +91,19 @@ LaneSource::Packed LaneSource::Pack(Sender* sender, uint64_t stop, uint32_t room
     }
     Error bad;
     Diversion diversion{.ordinal = kNowhere};
-    const uint32_t count = Format(span, wall, &packed.records, &bad, &diversion);
+    bool paused = false;
+    const uint32_t count = Format(span, wall, &packed.records, &bad, &diversion, &paused);
     if (count > 0) {
       pipeline.MarkSent(span, count, first_seq + packed.count, sent_at);
       packed.count += count;
+    }
+    if (paused) {
+      topics_->StopAt(span.events[count]);
+      if (topics_->leaving()) {
+        sender->Drain();
+      }
+      packed.worked = true;
+      break;
     }
     if (diversion.ordinal != kNowhere) {
       pipeline.Skip(diversion.ordinal);
@@ -119,16 +128,20 @@ LaneSource::Packed LaneSource::Pack(Sender* sender, uint64_t stop, uint32_t room
   return packed;
 }
 
-// Packs events until one cannot be sent at all (then *bad says why), one is to be parked (then *diversion says how) or
-// the batch is large enough. Returns how many.
-uint32_t LaneSource::Format(const EventSpan& span, int64_t wall, std::string* records, Error* bad,
-                            Diversion* diversion) {
+// Packs events until one cannot be sent at all (then *bad says why), one is to be parked (then *diversion says how),
+// the topic of one is paused or the batch is large enough. Returns how many.
+uint32_t LaneSource::Format(const EventSpan& span, int64_t wall, std::string* records, Error* bad, Diversion* diversion,
+                            bool* paused) {
   const size_t enough = lane_->destination->chunk_bytes();
   records->reserve(std::min(records->size() + span.count * (record_bytes_ + record_bytes_ / 8), enough + enough / 4));
   format::RecordFormat* format = lane_->format.get();
   uint32_t count = 0;
   while (count < span.count && (count == 0 || records->size() < enough)) {
     const Event& event = span.events[count];
+    *paused = topics_->Pauses(event);
+    if (*paused) {
+      break;
+    }
     if (parker_->Diverts(event, wall, diversion)) {
       diversion->ordinal = span.first + count;
       break;

@@ -52,7 +52,8 @@ class LaneSource final : public SendSource {
   };
   CallResult ParkDiverted(TurnContext* turn);
   Packed Pack(Sender* sender, uint64_t stop, uint32_t room, TurnContext* turn);
-  uint32_t Format(const EventSpan& span, int64_t wall, std::string* records, Error* bad, Diversion* diversion);
+  uint32_t Format(const EventSpan& span, int64_t wall, std::string* records, Error* bad, Diversion* diversion,
+                  bool* paused);
 
   LaneContext* const lane_;
   Acker* const acker_;

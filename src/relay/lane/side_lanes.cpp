@@ -189,6 +189,7 @@ StepResult SideLanes::Rejoin(TurnContext* turn) {
   backoff_.Reset();
   rest_ = kLeastRest;
   next_try_ = 0;
+  lane_->ApplyPauses();  // if none is away any more, readers go by the present template
   return StepResult::kWorked;
 }
 
@@ -271,11 +272,15 @@ uint64_t SideLanes::withheld_version() const {
       hash = (hash + side.lane->flow()) * 0x9e3779b97f4a7c15 + side.record.topics.size();
     }
   }
+  for (const std::string& topic : lane_->filter()->spec()->paused_topics()) {
+    hash = (hash + std::hash<std::string>()(topic)) * 0x9e3779b97f4a7c15;
+  }
   return hash;
 }
 
 std::vector<std::string> SideLanes::WithheldTopics() const {
-  std::vector<std::string> topics;
+  const auto& paused = lane_->filter()->spec()->paused_topics();
+  std::vector<std::string> topics(paused.begin(), paused.end());
   for (const auto& [number, side] : sides_) {
     if (!side.lane->LetsClaim()) {
       for (const SideTopic& topic : side.record.topics) {
@@ -283,6 +288,8 @@ std::vector<std::string> SideLanes::WithheldTopics() const {
       }
     }
   }
+  std::sort(topics.begin(), topics.end());
+  topics.erase(std::unique(topics.begin(), topics.end()), topics.end());
   return topics;
 }
 

@@ -71,7 +71,7 @@ class SideLanes {
   bool empty() const { return sides_.empty(); }
   bool clean() const { return clean_; }  // none left anything unresolved or unsaved
   uint64_t BarrierDone(uint64_t own) const;
-  // Topics whose side lanes do not flow: their parked events are not to be claimed.
+  // Topics that are paused, or whose side lanes do not flow: their parked events are not to be claimed.
   std::vector<std::string> WithheldTopics() const;
   // A hash of WithheldTopics(): changes when its answer does, nearly surely.
   uint64_t withheld_version() const;

@@ -11,6 +11,10 @@ namespace outbox::relay {
 
 namespace {
 
+Error PausedError() {
+  return {ErrorClass::kTopic, kPausedCode, "the topic is paused"};
+}
+
 // The further of two positions that both say which events of a topic are done. They are comparable, except for windows
 // with the same start and different ends; then some events may be repeated.
 const Position& Further(const Position& a, const Position& b) {
@@ -63,18 +67,32 @@ void Topics::NotePauses() {
   const format::RouteSpec& spec = lane_->spec();
   paused_ = spec.paused();
   std::erase_if(leaving_, [](const auto& topic) { return topic.second.code == kPausedCode; });
-  if (Sides() == nullptr) {
+  pauses_topics_ = Sides() != nullptr && !spec.paused_topics().empty();
+  if (!pauses_topics_) {
     return;
   }
   const LaneFilter& filter = *lane_->filter;
+  // While readers go by a former template, no topic of the present one can leave under its name: a side lane of that
+  // name would get nothing, and keep the former template alive. See StopAt().
+  const bool leaves = parent_ != nullptr || filter.topic_template() == spec.topic_text();
   for (const std::string& topic : spec.paused_topics()) {
     // Paused topics leave a side lane that serves several.
     const bool mine = (parent_ == nullptr) != filter.Has(topic);
     if (mine && (parent_ == nullptr || filter.topics() > 1)) {
-      leaving_.insert_or_assign(topic, Error{ErrorClass::kTopic, kPausedCode, "the topic is paused"});
+      if (leaves) {
+        leaving_.insert_or_assign(topic, PausedError());
+      }
     } else if (mine) {
       paused_ = true;
     }
+  }
+}
+
+void Topics::StopAt(const Event& event) {
+  if (parent_ == nullptr || lane_->filter->topics() > 1) {
+    leaving_.insert_or_assign(std::string(lane_->filter->Topic(event)), PausedError());
+  } else {
+    paused_ = true;
   }
 }
 

@@ -42,6 +42,13 @@ class Topics {
   void NotePauses();
   // Whether the whole lane is paused.
   bool paused() const { return paused_; }
+  // Whether the event goes to a topic that is paused. Of the names that events are sent under NotePauses() knows those
+  // only that are names of readers, too; it is not so while the lanes go by a former template.
+  bool Pauses(const Event& event) const {
+    return pauses_topics_ && lane_->spec().PausesTopic(lane_->format->Topic(event));
+  }
+  // The lane has come to such an event: its topic leaves, or the lane, being a side lane of nothing else, waits.
+  void StopAt(const Event& event);
 
   // --- leaving ---
   enum class Answer : uint8_t {
@@ -81,6 +88,7 @@ class Topics {
   std::map<std::string, Error> leaving_;
   TopicTrial trial_;
   bool paused_ = false;
+  bool pauses_topics_ = false;              // some topics of the route are paused
   uint64_t withheld_version_ = UINT64_MAX;  // what the parked queue was told of side lanes
 };
 
