@@ -297,6 +297,23 @@ TEST_F(SidesTest, APauseHoldsATopicInTroubleUnderItsMendedName) {
   EXPECT_TRUE(std::is_sorted(order.begin(), order.end()));
 }
 
+// People are told of the topic that events are sent to, which may be wrong again.
+TEST_F(SidesTest, ATopicInTroubleIsToldOfUnderTheNameThatWasRefusedLast) {
+  AnswerByItself();
+  bad = {"outbox.event.order", "new"};
+  Emit("");
+  RunUntil(10'000'000);
+  ASSERT_NE(Side(1), nullptr);
+  ASSERT_NE(Side(1)->error_topic, nullptr);
+  EXPECT_EQ(*Side(1)->error_topic, "outbox.event.order");
+  SetSpec(Renamed({}));
+  RunUntil(clock.now + 120'000'000);
+  ASSERT_NE(Side(1), nullptr);
+  EXPECT_EQ(refusals.back(), "new");
+  EXPECT_EQ(*Side(1)->error_topic, "new");
+  EXPECT_EQ(*Side(1)->topic, "outbox.event.order") << "which is the side lane's name";
+}
+
 // --- more topics than side lanes ---------------------------------------------------------------------------------
 
 // 65 are in trouble to the end; what heals among them flows again at once, whatever the others do.

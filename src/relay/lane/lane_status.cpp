@@ -107,7 +107,7 @@ void Lane::Fill(const TurnContext& turn, int64_t wall, LaneStatus* status) const
                                                                          : 0;
   status->topic = parent() == nullptr ? nullptr : &topics_.side_topic();
   status->error = nullptr;
-  status->error_topic = status->topic;
+  status->error_topic = parent() == nullptr ? nullptr : &topics_.refused_topic();
   status->error_since_unix = 0;
   const auto show = [status](const Trouble& trouble) {
     status->error = &trouble.error();

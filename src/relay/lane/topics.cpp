@@ -127,6 +127,7 @@ Topics::Answer Topics::OnTrouble(uint64_t ordinal, const Error& error, const Tur
     return Answer::kParks;
   }
   if (parent_ != nullptr) {
+    refused_topic_ = lane_->format->Topic(*lane_->pipeline.Find(ordinal));
     trial_.Begin();
   }
   return Answer::kStays;

@@ -34,6 +34,9 @@ class Topics {
   Lane* parent() const { return parent_; }                       // of a side lane
   SideLanes* sides() const { return sides_.get(); }              // of a lane; nullptr: its topics stay with it
   const std::string& side_topic() const { return side_topic_; }  // of a side lane: the first
+  // The topic that a side lane was refused at last: the template may have changed since its own left. Its own: none
+  // yet.
+  const std::string& refused_topic() const { return refused_topic_.empty() ? side_topic_ : refused_topic_; }
   TopicTrial& trial() { return trial_; }
   const TopicTrial& trial() const { return trial_; }
 
@@ -85,6 +88,7 @@ class Topics {
   Lane* parent_ = nullptr;
   std::unique_ptr<SideLanes> sides_;
   std::string side_topic_;
+  std::string refused_topic_;
   std::map<std::string, Error> leaving_;
   TopicTrial trial_;
   bool paused_ = false;
