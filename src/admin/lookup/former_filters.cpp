@@ -13,6 +13,13 @@ bool Sees(const Cell& snapshot, uint64 xid) {
   return snapshot && ParseSnapshot(*snapshot).Visible(xid);
 }
 
+// Whether the lane cannot have seen the event before that change. `seen`: the first snapshot known to have the change.
+bool CameAfter(const FoundEvent& event, uint64 xid, const Cell& seen, const Cell& before) {
+  // The transaction ids of what a dump brought are none of this server's.
+  return xid != 0 && event.xid >= days::kAdoptedEnd &&
+         (xid == event.xid || Sees(before, xid) || (seen && !Sees(seen, event.xid)));
+}
+
 // Whether a side lane may have had the event in its hands when the lane passed it: one that was there, and had not
 // passed it. (Its topics are not kept.) Reads all that the lane has saved; so it is asked only where filters have
 // changed.
@@ -72,10 +79,8 @@ std::optional<int64> FormerFilters::WantedSince(const LaneRecord& lane, const Fo
     if (former->route_id != lane.route_id || former->until < from) {
       continue;
     }
-    // The transaction ids of what a dump brought are none of this server's.
-    if (former->xid != 0 && event.xid >= days::kAdoptedEnd &&
-        (former->xid == event.xid || Sees(before, former->xid) || (former->seen && !Sees(former->seen, event.xid)))) {
-      return std::nullopt;  // its lane did not see it before that change
+    if (CameAfter(event, former->xid, former->seen, before)) {
+      return std::nullopt;
     }
     if (former->aggregate_types) {
       type_wanted = format::PatternList(*former->aggregate_types).Matches(event.aggregate_type);
@@ -96,6 +101,46 @@ std::optional<int64> FormerFilters::WantedSince(const LaneRecord& lane, const Fo
     }
   }
   return std::nullopt;
+}
+
+FormerTopics::FormerTopics(int64 since) {
+  // Of the route itself, and not of one that had its name before.
+  static PlannedQuery query = {
+      "SELECT r.id, (extract(epoch FROM t.at) * 1000000)::bigint, (extract(epoch FROM a.at) * 1000000)::bigint, "
+      "coalesce(a.detail ->> 'xid', '0'), (SELECT s.snapshot FROM outbox_internal.tick s WHERE s.at > t.at "
+      "AND pg_visible_in_snapshot((a.detail ->> 'xid')::xid8, s.snapshot) ORDER BY s.at LIMIT 1), "
+      "a.detail #>> '{changed,topic,from}' FROM outbox.audit a JOIN outbox.route r ON r.name = a.route "
+      "CROSS JOIN LATERAL (SELECT coalesce((a.detail ->> 'clock')::timestamptz, a.at) AS at) t "
+      "WHERE a.action = 'alter_route' AND a.at > $1::timestamptz - interval '1 day' AND t.at >= $1::timestamptz "
+      "AND a.detail #>> '{changed,topic,from}' IS NOT NULL AND NOT EXISTS (SELECT FROM outbox.audit m "
+      "WHERE m.action = 'create_route' AND m.route = a.route AND m.at > a.at) ORDER BY t.at DESC, r.id"};
+  for (const Row& row : RunPlanned(&query, {Cell(UnixMicrosText(since))})) {
+    former_.push_back({Number(row[0]), Number(row[1]), Number(row[2]), static_cast<uint64>(Number(row[3])), row[4],
+                       Utf8(row[5].value())});
+  }
+}
+
+std::optional<Cell> FormerTopics::Of(const LaneRecord& lane, const FoundEvent& event, const Passage& passage,
+                                     int64 delivered, const Cell& before) const {
+  std::optional<Cell> topic;
+  if (event.topic || lane.spec == nullptr) {
+    return topic;
+  }
+  for (const Former& former : former_) {
+    if (former.route_id != lane.route_id || former.until < std::max(event.created_at, passage.after)) {
+      continue;
+    }
+    if (CameAfter(event, former.xid, former.seen, before)) {
+      break;
+    }
+    if (delivered == 0 || delivered > former.at) {
+      return Cell();  // by this one, perhaps
+    }
+    const EventFacts facts = FactsOf(event);
+    format::TopicOf of(lane.spec->FormerTopic(former.text));
+    topic = FromUtf8(of.Resolve(facts.aggregate_type, facts.aggregate_id, facts.event_type, facts.topic));
+  }
+  return topic;
 }
 
 }  // namespace outbox::admin

@@ -1,7 +1,7 @@
-// What routes wanted before alter_route() [P]: a lane that passed an event then did not send it, though the route wants
-// it now. outbox.audit keeps each change; no table keeps how far each lane had read when it came. But a worker reads
-// the options again before it passes an event for them (relay/common/turn.h): one that was first seen in a snapshot
-// that has the change was judged by the new ones.
+// What routes wanted, and where they sent it, before alter_route() [P]: a lane that passed an event then did not send
+// it, though the route wants it now, or sent it under another topic. outbox.audit keeps each change; no table keeps how
+// far each lane had read when it came. But a worker reads the options again before it passes an event for them
+// (relay/common/turn.h): one that was first seen in a snapshot that has the change was judged by the new ones.
 #pragma once
 
 #include <optional>
@@ -35,6 +35,30 @@ class FormerFilters {
     Cell seen;        // the first snapshot that has it, of those that the keeper has recorded
     Patterns aggregate_types;
     Patterns event_types;
+  };
+  std::vector<Former> former_;  // newest first
+};
+
+class FormerTopics {
+ public:
+  // As above.
+  explicit FormerTopics(int64 since);
+
+  // The topic that a delivered event without one of its own went to, where the route's template has changed since the
+  // event was made. nullopt: that of the present template; NULL: it is not known by which it was sent. `delivered`: in
+  // Unix microseconds, by when its lane had delivered it; 0: not known. `before`: as above.
+  std::optional<Cell> Of(const LaneRecord& lane, const FoundEvent& event, const Passage& passage, int64 delivered,
+                         const Cell& before) const;
+
+ private:
+  // Before one change.
+  struct Former {
+    int64 route_id = 0;
+    int64 until = 0;   // Unix microseconds by the clock of events: when it was changed
+    int64 at = 0;      // by the server's
+    uint64 xid = 0;    // by which transaction; 0: an older version did not write it down
+    Cell seen;         // the first snapshot that has it, of those that the keeper has recorded
+    std::string text;  // the template, in UTF-8
   };
   std::vector<Former> former_;  // newest first
 };

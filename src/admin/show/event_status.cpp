@@ -252,6 +252,24 @@ void Doubt(const FormerFilters& former, const FoundEvent& event, const Delivery&
   }
 }
 
+// Where its lane had another topic template then: places are those of the topic that it went to.
+void AddFormerTopics(const FormerTopics& former, const FoundEvent& event, const std::vector<Delivery>& deliveries,
+                     std::vector<Row>* answer) {
+  std::vector<Delivery> elsewhere;
+  for (const Delivery& one : deliveries) {
+    Row& row = (*answer)[one.row];
+    const int64 delivered = row[kDeliveredAt] ? one.passage.until : 0;
+    if (const std::optional<Cell> topic = former.Of(*one.lane, event, one.passage, delivered, row[kWindowFrom])) {
+      row[kTopic] = *topic;
+      row[kPlaces] = Cell();
+      if (*topic) {
+        elsewhere.push_back(one);
+      }
+    }
+  }
+  AddWindows(event, &elsewhere, answer);
+}
+
 // The row for an event that was never parked on the route; AddWindows() adds what progress tells of it.
 Row RowOf(const LaneRecord& lane, const FoundEvent& event, const Passage& passage, const OwnedLaneView* view,
           const std::vector<Pause>& pauses) {
@@ -414,6 +432,7 @@ OUTBOX_FUNCTION(outbox_status) {
     std::vector<Row> answer;
     std::vector<Delivery> deliveries;
     const FormerFilters former(event.created_at);
+    const FormerTopics former_topics(event.created_at);
     for (const LaneRecord& lane : lanes) {
       const bool takes = Takes(lane, event);
       for (Trace& trace : traces) {
@@ -435,6 +454,7 @@ OUTBOX_FUNCTION(outbox_status) {
       }
     }
     AddWindows(event, &deliveries, &answer);
+    AddFormerTopics(former_topics, event, deliveries, &answer);
     for (const Delivery& one : deliveries) {
       Doubt(former, event, one, &answer[one.row]);
     }
