@@ -11,7 +11,7 @@ use Test::More;
 use Time::HiRes qw(sleep);
 
 my $node = new_node(conf => "outbox.enabled = off\ndeadlock_timeout = 200ms\n");
-my $hand = $node->background_psql('postgres', on_error_stop => 1);
+my $hand = $node->background_psql('postgres', on_error_stop => 1, timeout => 600);
 my $event = '11111111-1111-1111-1111-111111111111';
 my $other = '22222222-2222-2222-2222-222222222222';
 $hand->query_safe(qq{
