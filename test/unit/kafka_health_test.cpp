@@ -82,7 +82,7 @@ TEST_F(DestinationHealthTest, OneOfSeveralThatRefusesCredentialsSaysNothing) {
   Ask(&health, true, true);
   EXPECT_TRUE(health.up());
   EXPECT_EQ(health.told().changes, 0u);
-  EXPECT_EQ(health.said(now - 60 * kSecond, now), refusal.message);
+  EXPECT_EQ(health.said(now - 60 * kSecond, now), "(2 s before) " + refusal.message);
   EXPECT_EQ(health.said(now, now), "");
   AllDown(&health, false);  // it is no reason any more
   EXPECT_TRUE(health.up());
