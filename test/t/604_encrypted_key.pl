@@ -1,6 +1,5 @@
 # A private key that is encrypted: Redis' sink has no passphrase for it, and asks nobody for one. It is refused where it is
 # written; in a file it is a trouble that says what to do.
-# matrix: D8
 use strict;
 use warnings;
 

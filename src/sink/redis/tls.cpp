@@ -122,8 +122,8 @@ bool TrustPem(SSL_CTX* context, const std::string& pem) {
 // Also of what only the passphrase was missing for.
 Status Unusable(const char* certificate, const char* key, bool asked) {
   Status unusable = TlsError(std::string("could not use ") + certificate + " with " + key);
-  return asked ? Status(ErrorClass::kConfig, "TLS", std::string("the private key of option \"") + key + kIsEncrypted)
-               : unusable;
+  std::string encrypted = std::string("the private key of option \"") + key + kIsEncrypted;
+  return asked ? Status(ErrorClass::kConfig, "TLS", std::move(encrypted)) : unusable;
 }
 
 bool PresentPem(SSL_CTX* context, const std::string& certificates, const std::string& key, bool* asked) {
