@@ -90,7 +90,7 @@ void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool ke
                                ", EXISTS (SELECT FROM outbox_internal.key_pause($1, p.aggregate_type, p.aggregate_id)) "
                                "FROM outbox_internal.parked p"
                                " WHERE p.route_id = $1 AND p.lane = $2 AND p.order_key IS NOT NULL"
-                               " AND p.due_at <= $3 AND p.topic <> ALL ($4)" OUTBOX_DUE_BETWEEN
+                               " AND p.due_at <= $3 AND p.topic NOT IN (SELECT unnest($4))" OUTBOX_DUE_BETWEEN
                                " ORDER BY p.due_at, p.created_at LIMIT $5 FOR UPDATE SKIP LOCKED",
                                9,
                                {INT8OID, INT4OID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID,
@@ -99,7 +99,7 @@ void ReadDue(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool ke
   static Statement without_key = {"SELECT " OUTBOX_DUE_COLUMNS
                                   ", false FROM outbox_internal.parked p"
                                   " WHERE p.route_id = $1 AND p.order_key IS NULL"
-                                  " AND p.due_at <= $3 AND p.topic <> ALL ($4)"
+                                  " AND p.due_at <= $3 AND p.topic NOT IN (SELECT unnest($4))"
                                   " AND (p.sender IS NULL OR p.sender <> ALL ($2))" OUTBOX_DUE_BETWEEN
                                   " ORDER BY p.due_at, p.created_at LIMIT $5 FOR UPDATE SKIP LOCKED",
                                   9,

@@ -26,7 +26,7 @@ struct Page {
 
 Page ReadPage(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool keyed, const DuePosition& after) {
   static Statement with_key = {
-      "SELECT p.due_at, p.created_at, p.topic = ANY ($4) FROM outbox_internal.due_keyed p"
+      "SELECT p.due_at, p.created_at, p.topic IN (SELECT unnest($4)) FROM outbox_internal.due_keyed p"
       " WHERE p.route_id = $1 AND p.lane = $2 AND p.due_at <= $3"
       " AND ROW(p.due_at, p.created_at) > ROW($6, $7)"
       " ORDER BY p.due_at, p.created_at LIMIT $5",
@@ -34,7 +34,7 @@ Page ReadPage(const ParkedOwner& owner, const relay::ClaimLimits& limits, bool k
       {INT8OID, INT4OID, TIMESTAMPTZOID, TEXTARRAYOID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID},
       nullptr};
   static Statement without_key = {
-      "SELECT p.due_at, p.created_at, p.topic = ANY ($3) FROM outbox_internal.due_shared p"
+      "SELECT p.due_at, p.created_at, p.topic IN (SELECT unnest($3)) FROM outbox_internal.due_shared p"
       " WHERE p.route_id = $1 AND p.due_at <= $2"
       " AND ROW(p.due_at, p.created_at) > ROW($5, $6)"
       " ORDER BY p.due_at, p.created_at LIMIT $4",
@@ -140,10 +140,10 @@ int64_t NextDue(const ParkedOwner& owner, const std::vector<std::string>& withou
   static Statement soonest = {
       "SELECT min(s.due_at) FROM (SELECT coalesce(min(n.due_at) FILTER (WHERE NOT n.away),"
       " CASE WHEN count(*) = $2 THEN max(n.due_at) END) AS due_at FROM"
-      " ((SELECT 'keyed' AS kind, p.due_at, p.topic = ANY ($3) AS away FROM outbox_internal.due_keyed p"
+      " ((SELECT 'keyed' AS kind, p.due_at, p.topic IN (SELECT unnest($3)) AS away FROM outbox_internal.due_keyed p"
       " WHERE p.route_id = $1 AND ROW(p.due_at, p.created_at) > ROW($4, $5) AND p.lane = $8"
       " AND p.sender IS DISTINCT FROM $9 ORDER BY p.due_at, p.created_at LIMIT $2) UNION ALL"
-      " (SELECT 'shared' AS kind, p.due_at, p.topic = ANY ($3) AS away FROM outbox_internal.due_shared p"
+      " (SELECT 'shared' AS kind, p.due_at, p.topic IN (SELECT unnest($3)) AS away FROM outbox_internal.due_shared p"
       " WHERE p.route_id = $1 AND ROW(p.due_at, p.created_at) > ROW($6, $7)"
       " AND (p.sender IS NULL OR p.sender <> ALL ($10)) ORDER BY p.due_at, p.created_at LIMIT $2)) n"
       " GROUP BY n.kind) s",

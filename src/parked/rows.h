@@ -35,7 +35,8 @@ class FrontColumns {
   pg::Column created_at_, replay_, id_;
 };
 
-// text[]
+// text[]. A statement looks a topic up in it with IN (SELECT unnest($n)), which makes a hash table: ANY ($n) compares
+// with one after the other, and there may be a thousand of them for each of a thousand rows.
 Datum TopicArray(const std::vector<std::string>& topics);
 
 // The columns that ReadClaimed expects, of a row of outbox_internal.parked under the alias p, which is due. What
