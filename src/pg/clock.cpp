@@ -90,7 +90,6 @@ int64 TakeStored(int64 count) {
     ereport(ERROR, (errcode(ERRCODE_UNDEFINED_TABLE), errmsg("sequence outbox_internal.clock_ceiling is missing"),
                     errhint("Restore the database from a dump, or create the extension anew.")));
   }
-  OUTBOX_FAULT_POINT("clock.without_place");
   LOCKTAG tag;
   LockCeiling(sequence, &tag);
   int64 first = 0;
@@ -231,6 +230,7 @@ int64 TakeReadings(int64 count) {
   }
   for (;;) {
     DatabaseSlot* slot = MyDatabaseSlot();
+    OUTBOX_FAULT_POINT("clock.place");
     if (slot == nullptr) {
       if (int64 first = TakeStored(count); first != 0) {
         return first;

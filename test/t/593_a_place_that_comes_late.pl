@@ -38,14 +38,14 @@ $caught->query_safe(emit('v1'));
 $node->safe_psql('postgres', "SELECT outbox.pause(route => 'r', reason => 'both in one window')");
 
 # One session is about to take a reading without a place when the place comes free.
-Outbox::Faults::arm('clock.without_place', 'wait');
+Outbox::Faults::arm('clock.place', 'wait');
 $caught->query_until(qr/sent/, "\\echo sent\n" . emit('v4') . ";\n");
-ok(Outbox::Faults::await_waiting('clock.without_place'), 'a session is about to take a reading without a place');
+ok(Outbox::Faults::await_waiting('clock.place'), 'a session is about to take a reading without a place');
 $node->safe_psql('other', 'DROP EXTENSION outbox CASCADE');  # DROP DATABASE would wait for the session that waits
 ok(wait_until(sub { served('postgres') eq '1' }, 60), 'the place is ours');
 $node->safe_psql('postgres', emit('v2'));
 $early->query_safe(emit('v3'));
-Outbox::Faults::release('clock.without_place');
+Outbox::Faults::release('clock.place');
 $caught->query_safe('SELECT 1');
 $node->safe_psql('postgres', emit('v5'));
 $early->query_safe(emit('v6'));
