@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/release.h"
-
 #include "format/connect_json.h"
 
 namespace outbox::format {

@@ -1,6 +1,7 @@
 #include "admin/lookup/former_filters.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "admin/common/text_encoding.h"
 #include "days/log_table_list.h"
@@ -41,31 +42,42 @@ bool WasAside(const LaneRecord& lane, const FoundEvent& event, const Passage& pa
 
 }  // namespace
 
-FormerFilters::FormerFilters(int64 since) {
+std::vector<FormerOption> FormerOptions(int64 since) {
   // Of the route itself, and not of one that had its name before.
   static PlannedQuery query = {
-      "SELECT r.id, (extract(epoch FROM t.at) * 1000000)::bigint, c.name = 'aggregate_types', e.pattern, "
+      "SELECT r.id, (extract(epoch FROM t.at) * 1000000)::bigint, (extract(epoch FROM a.at) * 1000000)::bigint, "
       "coalesce(a.detail ->> 'xid', '0'), (SELECT s.snapshot FROM outbox_internal.tick s WHERE s.at > t.at "
-      "AND pg_visible_in_snapshot((a.detail ->> 'xid')::xid8, s.snapshot) ORDER BY s.at LIMIT 1) "
+      "AND pg_visible_in_snapshot((a.detail ->> 'xid')::xid8, s.snapshot) ORDER BY s.at LIMIT 1), "
+      "c.name, CASE c.name WHEN 'topic' THEN c.change ->> 'from' ELSE e.pattern END "
       "FROM outbox.audit a JOIN outbox.route r ON r.name = a.route "
       "CROSS JOIN LATERAL (SELECT coalesce((a.detail ->> 'clock')::timestamptz, a.at) AS at) t "
-      "CROSS JOIN LATERAL jsonb_each(a.detail -> 'changed') c (name, change) "
-      "LEFT JOIN LATERAL jsonb_array_elements_text(c.change -> 'from') e (pattern) ON true "
+      "CROSS JOIN LATERAL jsonb_each(a.detail -> 'changed') c (name, change) LEFT JOIN LATERAL "
+      "jsonb_array_elements_text(CASE WHEN c.name LIKE '%types' THEN c.change -> 'from' END) e (pattern) ON true "
       "WHERE a.action = 'alter_route' AND a.at > $1::timestamptz - interval '1 day' AND t.at >= $1::timestamptz "
-      "AND c.name IN ('aggregate_types', 'event_types') AND NOT EXISTS (SELECT FROM outbox.audit m "
+      "AND c.name IN ('aggregate_types', 'event_types', 'topic') AND NOT EXISTS (SELECT FROM outbox.audit m "
       "WHERE m.action = 'create_route' AND m.route = a.route AND m.at > a.at) ORDER BY t.at DESC, r.id"};
+  std::vector<FormerOption> options;
   for (const Row& row : RunPlanned(&query, {Cell(UnixMicrosText(since))})) {
-    const int64 route_id = Number(row[0]);
-    const int64 until = Number(row[1]);
-    if (former_.empty() || former_.back().route_id != route_id || former_.back().until != until) {
-      former_.push_back({route_id, until, static_cast<uint64>(Number(row[4])), row[5], std::nullopt, std::nullopt});
+    options.push_back({Number(row[0]), Number(row[1]), Number(row[2]), static_cast<uint64>(Number(row[3])), row[4],
+                       row[5].value(), row[6] ? Cell(Utf8(*row[6])) : Cell()});
+  }
+  return options;
+}
+
+FormerFilters::FormerFilters(const std::vector<FormerOption>& options) {
+  for (const FormerOption& one : options) {
+    if (one.name == "topic") {
+      continue;
     }
-    Patterns& patterns = row[2] == "t" ? former_.back().aggregate_types : former_.back().event_types;
+    if (former_.empty() || former_.back().route_id != one.route_id || former_.back().until != one.until) {
+      former_.push_back({one.route_id, one.until, one.xid, one.seen, std::nullopt, std::nullopt});
+    }
+    Patterns& patterns = one.name == "aggregate_types" ? former_.back().aggregate_types : former_.back().event_types;
     if (!patterns) {
       patterns.emplace();
     }
-    if (row[3]) {
-      patterns->push_back(Utf8(*row[3]));
+    if (one.value) {
+      patterns->push_back(*one.value);
     }
   }
 }
@@ -103,21 +115,9 @@ std::optional<int64> FormerFilters::WantedSince(const LaneRecord& lane, const Fo
   return std::nullopt;
 }
 
-FormerTopics::FormerTopics(int64 since) {
-  // Of the route itself, and not of one that had its name before.
-  static PlannedQuery query = {
-      "SELECT r.id, (extract(epoch FROM t.at) * 1000000)::bigint, (extract(epoch FROM a.at) * 1000000)::bigint, "
-      "coalesce(a.detail ->> 'xid', '0'), (SELECT s.snapshot FROM outbox_internal.tick s WHERE s.at > t.at "
-      "AND pg_visible_in_snapshot((a.detail ->> 'xid')::xid8, s.snapshot) ORDER BY s.at LIMIT 1), "
-      "a.detail #>> '{changed,topic,from}' FROM outbox.audit a JOIN outbox.route r ON r.name = a.route "
-      "CROSS JOIN LATERAL (SELECT coalesce((a.detail ->> 'clock')::timestamptz, a.at) AS at) t "
-      "WHERE a.action = 'alter_route' AND a.at > $1::timestamptz - interval '1 day' AND t.at >= $1::timestamptz "
-      "AND a.detail #>> '{changed,topic,from}' IS NOT NULL AND NOT EXISTS (SELECT FROM outbox.audit m "
-      "WHERE m.action = 'create_route' AND m.route = a.route AND m.at > a.at) ORDER BY t.at DESC, r.id"};
-  for (const Row& row : RunPlanned(&query, {Cell(UnixMicrosText(since))})) {
-    former_.push_back({Number(row[0]), Number(row[1]), Number(row[2]), static_cast<uint64>(Number(row[3])), row[4],
-                       Utf8(row[5].value())});
-  }
+FormerTopics::FormerTopics(const std::vector<FormerOption>& options) {
+  std::copy_if(options.begin(), options.end(), std::back_inserter(former_),
+               [](const FormerOption& one) { return one.name == "topic" && one.value; });
 }
 
 std::optional<Cell> FormerTopics::Of(const LaneRecord& lane, const FoundEvent& event, const Passage& passage,
@@ -126,7 +126,7 @@ std::optional<Cell> FormerTopics::Of(const LaneRecord& lane, const FoundEvent& e
   if (event.topic || lane.spec == nullptr) {
     return topic;
   }
-  for (const Former& former : former_) {
+  for (const FormerOption& former : former_) {
     if (former.route_id != lane.route_id || former.until < std::max(event.created_at, passage.after)) {
       continue;
     }
@@ -137,7 +137,7 @@ std::optional<Cell> FormerTopics::Of(const LaneRecord& lane, const FoundEvent& e
       return Cell();  // by this one, perhaps
     }
     const EventFacts facts = FactsOf(event);
-    format::TopicOf of(lane.spec->FormerTopic(former.text));
+    format::TopicOf of(lane.spec->FormerTopic(*former.value));
     topic = FromUtf8(of.Resolve(facts.aggregate_type, facts.aggregate_id, facts.event_type, facts.topic));
   }
   return topic;

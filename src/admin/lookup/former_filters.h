@@ -14,10 +14,23 @@
 
 namespace outbox::admin {
 
+// One value of an option, before one change: a topic template, or one pattern.
+struct FormerOption {
+  int64 route_id = 0;
+  int64 until = 0;   // Unix microseconds by the clock of events: when it was changed
+  int64 at = 0;      // by the server's
+  uint64 xid = 0;    // by which transaction; 0: an older version did not write it down
+  Cell seen;         // the first snapshot that has it, of those that the keeper has recorded
+  std::string name;  // aggregate_types, event_types or topic
+  Cell value;        // in UTF-8; empty: there was none
+};
+
+// Those of all routes that held after that moment (Unix microseconds), newest first. Throws PgError.
+std::vector<FormerOption> FormerOptions(int64 since);
+
 class FormerFilters {
  public:
-  // Those of all routes that held after that moment (Unix microseconds). Throws PgError.
-  explicit FormerFilters(int64 since);
+  explicit FormerFilters(const std::vector<FormerOption>& options);
 
   // When the route began to want the event, which its lane may have passed before that. nullopt: it has wanted it
   // whenever the lane can have passed it. `before`: a snapshot that the lane had come to before it passed the event;
@@ -41,8 +54,7 @@ class FormerFilters {
 
 class FormerTopics {
  public:
-  // As above.
-  explicit FormerTopics(int64 since);
+  explicit FormerTopics(const std::vector<FormerOption>& options);
 
   // The topic that a delivered event without one of its own went to, where the route's template has changed since the
   // event was made. nullopt: that of the present template; NULL: it is not known by which it was sent. `delivered`: in
@@ -51,16 +63,7 @@ class FormerTopics {
                          const Cell& before) const;
 
  private:
-  // Before one change.
-  struct Former {
-    int64 route_id = 0;
-    int64 until = 0;   // Unix microseconds by the clock of events: when it was changed
-    int64 at = 0;      // by the server's
-    uint64 xid = 0;    // by which transaction; 0: an older version did not write it down
-    Cell seen;         // the first snapshot that has it, of those that the keeper has recorded
-    std::string text;  // the template, in UTF-8
-  };
-  std::vector<Former> former_;  // newest first
+  std::vector<FormerOption> former_;  // newest first
 };
 
 }  // namespace outbox::admin

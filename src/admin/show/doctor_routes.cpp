@@ -287,11 +287,10 @@ void NoteTrouble(const LaneRecord& lane, const std::string& name, const LaneView
            std::string(ErrorClassName(met.error_class)) + " trouble, " + met.code + ": " + met.message, troubles);
   const bool unreadable = met.error_class == ErrorClass::kInternal && pg::IsUnreadable(met.code);
   trouble->person = met.error_class == ErrorClass::kConfig || unreadable;
-  trouble->hint = view.state == LaneState::kPaused               ? kPausedHint
-                  : unreadable                                   ? pg::kUnreadableHint
-                  : trouble->person                              ? ForAPerson(met.code)
-                  : std::strcmp(met.code, pg::kDiskFull) == 0    ? pg::kDiskFullHint
-                  : std::strcmp(met.code, pg::kOutOfMemory) == 0 ? pg::kOutOfMemoryHint
+  trouble->hint = view.state == LaneState::kPaused       ? kPausedHint
+                  : unreadable                           ? pg::kUnreadableHint
+                  : trouble->person                      ? ForAPerson(met.code)
+                  : pg::ServersHint(met.code) != nullptr ? pg::ServersHint(met.code)
                   : met.error_class == ErrorClass::kTopic
                       ? pg::TopicHint(met.code) + std::string("; it is tried again by itself.")
                   : view.next_try_unix == 0 ? "It is being tried again by itself, right now; see outbox.destination."

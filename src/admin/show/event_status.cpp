@@ -431,8 +431,9 @@ OUTBOX_FUNCTION(outbox_status) {
     bool routed = false;
     std::vector<Row> answer;
     std::vector<Delivery> deliveries;
-    const FormerFilters former(event.created_at);
-    const FormerTopics former_topics(event.created_at);
+    const std::vector<FormerOption> options = FormerOptions(event.created_at);
+    const FormerFilters former(options);
+    const FormerTopics former_topics(options);
     for (const LaneRecord& lane : lanes) {
       const bool takes = Takes(lane, event);
       for (Trace& trace : traces) {
