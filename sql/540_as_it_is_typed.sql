@@ -13,6 +13,8 @@ CREATE SERVER regress_typed FOREIGN DATA WRAPPER outbox_log;
 -- nothing was emitted yet
 CALL outbox.drop_expired();
 SELECT outbox.create_route('one', 'regress_typed') > 0 AS made, outbox.create_route('other', 'regress_typed') > 0 AS made;
+-- (a worker that comes in time would deliver what seek() and replay() count below)
+SELECT outbox.pause(route => 'one', reason => 'test');
 SET outbox.lone_emit = allow;
 SELECT outbox.emit('order', 42, 'e', '{}') IS NOT NULL AS emitted;
 
