@@ -1,5 +1,6 @@
 # The consumers of docs/consumers.md, as their page has them, in four languages, of Kafka and of a Redis stream's group: each is
-# killed (SIGKILL) a hundred times at random while events flow, and a ledger that no unique key protects has each event once.
+# killed (SIGKILL) a hundred times at random while events flow, and a ledger that no unique key protects has each event once. In one
+# life of ten what handles an event fails, once: with its effect written and not committed, in a process that may live on.
 # The server that they write to has not preloaded outbox. Then the same programs with a receive() that always says true: the
 # ledger has events twice, so the test can fail.
 #
@@ -17,6 +18,7 @@ use Outbox::Kafka;
 use Outbox::Redis;
 use Outbox::Test;
 use POSIX ();
+use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(time sleep);
 
@@ -117,7 +119,7 @@ sub start
 	my $port = $inbox->port;
 	@ENV{qw(DATABASE DATABASE_URL JDBC_URL)} = ("host=127.0.0.1 port=$port user=app dbname=$database",
 		"postgres://app\@127.0.0.1:$port/$database?sslmode=disable", "jdbc:postgresql://127.0.0.1:$port/$database?user=app");
-	@ENV{qw(BROKERS REDIS INSTANCE GROUP TOPIC SESSION_MS)} = ($kafka->{bootstrap}, "redis://127.0.0.1:$redis->{port}", 'one', "group of $topic", $topic, 2000);
+	@ENV{qw(BROKERS REDIS INSTANCE GROUP TOPIC SESSION_MS FAILS)} = ($kafka->{bootstrap}, "redis://127.0.0.1:$redis->{port}", 'one', "group of $topic", $topic, 2000, "$topic.fails");
 	delete @ENV{qw(PGHOST PGPORT PGDATABASE PGUSER)};
 	open STDIN, '<', '/dev/null';
 	open STDOUT, '>>', "$topic.log";
@@ -139,7 +141,7 @@ sub handled
 sub run_killed
 {
 	my ($database, $topic, $add, $times, $done, $peace) = @_;
-	my %state = map { $_ => { killed => 0, early => 0, idle => 0, ended => 0 } } @now;
+	my %state = map { $_ => { killed => 0, early => 0, idle => 0, ended => 0, lives => 0 } } @now;
 	my $until = time + $limit;
 	while (grep { !$_->{done} } values %state)
 	{
@@ -174,6 +176,7 @@ sub run_killed
 			$self->{done} = 1 if time > $until;
 			if (!$self->{pid} && (!$self->{done} || $peace))
 			{
+				append_to_file("$topic$program.fails", '') if $self->{lives}++ % 10 == 5;
 				@$self{qw(pid had began end_at)} = (start($program, "$topic$program", $database), undef, time, rand() < 0.1 ? time + rand 1 : undef);
 			}
 		}
@@ -228,6 +231,7 @@ foreach my $program (@now)
 	my $self = $state->{$program};
 	is("$rows $distinct", "$n $n", "$program: $n events handled once each");
 	cmp_ok($self->{killed}, '>=', $kills, "$program: killed $self->{killed} times");
+	ok($self->{lives} > 5 && !-e "$program.fails", 'and events failed while they were handled');
 	push @table, sprintf '%-13s killed %3d times, and %2d times before it handled anything; ended by itself %d times; %6d events, handled %6d times', $program,
 	  @$self{qw(killed early ended)}, $distinct, $rows;
 }

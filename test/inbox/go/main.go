@@ -4,6 +4,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 
@@ -19,8 +20,13 @@ func handle(ctx context.Context, tx pgx.Tx, payload []byte) error {
 	if err := json.Unmarshal(payload, &event); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, "INSERT INTO ledger (n) VALUES ($1)", event.N)
-	return err
+	if _, err := tx.Exec(ctx, "INSERT INTO ledger (n) VALUES ($1)", event.N); err != nil {
+		return err
+	}
+	if os.Remove(os.Getenv("FAILS")) == nil { // made by the test: then this event fails, once
+		return errors.New("as the test asks")
+	}
+	return nil
 }
 
 func main() {

@@ -1,4 +1,7 @@
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.sql.Connection;
 import java.sql.SQLException;
 
@@ -6,13 +9,16 @@ import java.sql.SQLException;
 final class Handle {
   private Handle() {}
 
-  static void handle(Connection db, byte[] payload) throws SQLException {
+  static void handle(Connection db, byte[] payload) throws SQLException, IOException {
     if (payload == null) { // a tombstone
       return;
     }
     try (var insert = db.prepareStatement("INSERT INTO ledger (n) SELECT (CAST(? AS json) ->> 'n')::int")) {
       insert.setString(1, new String(payload, StandardCharsets.UTF_8));
       insert.executeUpdate();
+    }
+    if (Files.deleteIfExists(Path.of(System.getenv("FAILS")))) { // made by the test: then this event fails, once
+      throw new IllegalStateException("as the test asks");
     }
   }
 }
