@@ -1,6 +1,6 @@
 # The consumers of docs/consumers.md, as their page has them, in four languages, of Kafka and of a Redis stream's group: each is
 # killed (SIGKILL) a hundred times at random while events flow, and a ledger that no unique key protects has each event once. In one
-# life of ten what handles an event fails, once: with its effect written and not committed, in a process that may live on.
+# life of ten what handles an event fails, once: when the event is marked and its effect not written, in a process that may live on.
 # The server that they write to has not preloaded outbox. Then the same programs with a receive() that always says true: the
 # ledger has events twice, so the test can fail.
 #

@@ -13,12 +13,12 @@ final class Handle {
     if (payload == null) { // a tombstone
       return;
     }
+    if (Files.deleteIfExists(Path.of(System.getenv("FAILS")))) { // made by the test: then this event fails, once
+      throw new IllegalStateException("as the test asks");
+    }
     try (var insert = db.prepareStatement("INSERT INTO ledger (n) SELECT (CAST(? AS json) ->> 'n')::int")) {
       insert.setString(1, new String(payload, StandardCharsets.UTF_8));
       insert.executeUpdate();
-    }
-    if (Files.deleteIfExists(Path.of(System.getenv("FAILS")))) { // made by the test: then this event fails, once
-      throw new IllegalStateException("as the test asks");
     }
   }
 }
