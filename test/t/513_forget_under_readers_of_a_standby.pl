@@ -46,7 +46,7 @@ foreach my $key (sort keys %payload)
 	is($primary->safe_psql('postgres', "CALL outbox.forget('a', '$key', dry_run => false)"), '1|0', 'and erased on the primary');
 	my $lsn = $primary->safe_psql('postgres', 'SELECT pg_current_wal_flush_lsn()');
 	my $went_on = "pg_last_wal_replay_lsn() >= '$lsn'";
-	my $waits = q(EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event_type = 'BufferPin'));
+	my $waits = q(EXISTS (SELECT FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event IN ('BufferPin', 'BufferCleanup')));
 	ok(wait_until(sub { $standby->safe_psql('postgres', "SELECT $went_on OR $waits") eq 't' }, 60), 'the standby has come to it')
 		or diag($standby->safe_psql('postgres', q{SELECT wait_event_type, wait_event FROM pg_stat_activity WHERE backend_type = 'startup'}));
 	is($standby->safe_psql('postgres', "SELECT $went_on"), 'f', 'and waits for who reads');
