@@ -10,3 +10,6 @@ BEGIN
   END IF;
 END
 $tell$;
+
+-- Of 00_guard.sql.
+SELECT pg_catalog.set_config('work_mem', pg_catalog.current_setting('outbox_script.work_mem'), true);

@@ -1,5 +1,5 @@
-# Limits that somebody sets for all roles are none of the workers': hundreds of parked events are sent with 64 kB of memory for a sort
-# and no temporary file, beside new ones.
+# Limits that somebody sets for all roles are neither those of CREATE EXTENSION nor of the workers: hundreds of parked events are sent
+# with 64 kB of memory for a sort and no temporary file, beside new ones.
 # matrix: B9
 use strict;
 use warnings;
@@ -7,15 +7,16 @@ use warnings;
 use Outbox::Test;
 use Test::More;
 
-my $node = new_node(conf => "outbox.workers = 1\n");
+my $node = new_node(extension => 0, conf => "outbox.workers = 1\n");
 my $redis = Outbox::Redis->start(conf => ['appendfsync no']);
-redis_route($node, $redis, 'r', topic => q('s'));
 sub sql { return $node->safe_psql('postgres', $_[0]) }
 
 sql("ALTER ROLE ALL SET temp_file_limit = 0");
 sql("ALTER ROLE ALL SET work_mem = '64kB'");
 is(sql('SHOW temp_file_limit') . sql('SHOW work_mem'), '064kB', 'a session has the limits');
 like($node->psql('postgres', 'SELECT count(*) FROM (SELECT * FROM generate_series(1, 100000) ORDER BY random()) s'), qr/^3$/, 'and meets them');
+is(($node->psql('postgres', 'CREATE EXTENSION outbox'))[0], 0, 'the extension is made under them');
+redis_route($node, $redis, 'r', topic => q('s'));
 $ENV{PGOPTIONS} = '-c temp_file_limit=-1 -c work_mem=4MB';    # of this test's own sessions
 my $pid;
 ok(wait_until(sub { $pid = sql(q(SELECT pid FROM outbox.worker WHERE kind = 'relay' AND state = 'running')) }, 60), 'a worker runs');

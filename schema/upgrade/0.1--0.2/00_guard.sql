@@ -1,6 +1,11 @@
 -- outbox 0.1 to 0.2. This file is built from schema/upgrade/0.1--0.2/*.sql; edit those.
 \echo Use "ALTER EXTENSION outbox UPDATE TO '0.2'" to load this file. \quit
 
+-- Some statements below sort or join the catalog: in a session with very little memory that takes temporary files, which it may not
+-- have. Given back in 99_finish.sql: SET LOCAL is until the end of the transaction, which may go on behind this script.
+SELECT pg_catalog.set_config('outbox_script.work_mem', pg_catalog.current_setting('work_mem'), true);
+SET LOCAL work_mem = '16MB';
+
 -- What this script drops cannot have anything made of it by users, and without this the server would tell of one of them at a
 -- time, with CASCADE as its only hint, which ALTER EXTENSION does not take. Before anything else: all of them, and what was made of those.
 -- Here is the only list, by the names of 0.1 (test/t/520_update_names_dependents.pl compares it with the statements).

@@ -156,3 +156,6 @@ WHERE s.deptype OPERATOR(pg_catalog.=) 'i' AND s.dbid OPERATOR(pg_catalog.=) b.o
     SELECT FROM pg_catalog.pg_init_privs i, pg_catalog.aclexplode(i.initprivs) x
     WHERE i.classoid OPERATOR(pg_catalog.=) s.classid AND i.objoid OPERATOR(pg_catalog.=) s.objid
       AND i.objsubid OPERATOR(pg_catalog.=) s.objsubid AND s.refobjid OPERATOR(pg_catalog.=) ANY (ARRAY[x.grantee, x.grantor]));
+
+-- Of 00_guard.sql.
+SELECT pg_catalog.set_config('work_mem', pg_catalog.current_setting('outbox_script.work_mem'), true);
