@@ -31,8 +31,8 @@ SELECT replace(pg_temp.said('DROP TABLE public.regress_first, ' || pg_temp.today
 DROP TABLE public.regress_first;
 
 -- what others made is theirs; what is not there is not asked about
-CREATE INDEX regress_by_type ON outbox_internal.parked (aggregate_type);
-DROP INDEX outbox_internal.regress_by_type;
+CREATE INDEX regress_by_time ON outbox_internal.parked (failed_at);
+DROP INDEX outbox_internal.regress_by_time;
 -- nor what goes by a name that one of ours would have on another table
 BEGIN;
 CREATE INDEX ON outbox_internal.log (created_at);

@@ -40,6 +40,7 @@ enum class Altered : unsigned char {
   kAttached,  // a day comes
   kIdentity,  // by which a published row is known
   kGuard,     // a trigger of outbox, or all of them
+  kStorage,   // whether a value goes out of line
 };
 
 struct AlterRule {
@@ -48,7 +49,7 @@ struct AlterRule {
   const char* words;  // "cannot WORDS TABLE"
 };
 
-// Forms that are not here change nothing that is counted on: storage, statistics, tablespace, owner, SET LOGGED, ...
+// Forms that are not here change nothing that is counted on: statistics, tablespace, owner, SET LOGGED, ...
 constexpr AlterRule kAlterRules[] = {
     {AT_AddColumn, Altered::kShape, "add a column to"},
     {AT_DropColumn, Altered::kShape, "drop a column of"},
@@ -76,6 +77,7 @@ constexpr AlterRule kAlterRules[] = {
     {AT_DisableTrigAll, Altered::kGuard, "switch off triggers of"},
     {AT_DisableTrigUser, Altered::kGuard, "switch off triggers of"},
     {AT_EnableReplicaTrig, Altered::kGuard, "switch off triggers of"},
+    {AT_SetStorage, Altered::kStorage, "set to PLAIN the storage of a column of"},
 };
 
 // By hand, to spare WAL: a crash would leave nothing in it.
@@ -149,6 +151,23 @@ void CheckRelative(const AlterTableCmd* command) {
   }
 }
 
+// Of any length; a column that is not there is PostgreSQL's error. Plain.
+bool IsWide(Oid table, const char* column) {
+  HeapTuple tuple = SearchSysCacheAttName(table, column);
+  const bool wide = HeapTupleIsValid(tuple) && reinterpret_cast<Form_pg_attribute>(GETSTRUCT(tuple))->attlen < 0;
+  if (HeapTupleIsValid(tuple)) {
+    ReleaseSysCache(tuple);
+  }
+  return wide;
+}
+
+// What is never moved out of line makes a row that no page takes. (MAIN moves it as the last resort.)
+void CheckStorage(Oid table, const AlterTableCmd* command, const char* words) {
+  if (pg_strcasecmp(strVal(command->def), "plain") == 0 && Guard([=] { return IsWide(table, command->name); })) {
+    RefuseShape(table, words);
+  }
+}
+
 bool IsOwnSequence(Oid relation) {
   return InSchemaInUse(relation) && get_rel_relkind(relation) == RELKIND_SEQUENCE && OwnsRelation(relation) &&
          !pg::InOwnStatement();
@@ -177,6 +196,9 @@ void CheckForm(Oid table, const AlterTableCmd* command) {
         break;
       case Altered::kGuard:
         CheckGuard(table, command->name, rule.words);
+        break;
+      case Altered::kStorage:
+        CheckStorage(table, command, rule.words);
         break;
     }
   }
@@ -261,6 +283,45 @@ Oid TableOfIndexInUse(Oid index) {
   return !pg::InOwnStatement() && IsOwnTable(table) && OwnsRelation(table) ? table : InvalidOid;
 }
 
+bool HasWideColumn(Oid table, const List* columns) {
+  for (int i = 0; i < list_length(columns); i++) {
+    const auto* column = static_cast<const IndexElem*>(list_nth(columns, i));
+    if (column->name != nullptr && IsWide(table, column->name)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool HasExpression(const List* columns) {
+  for (int i = 0; i < list_length(columns); i++) {
+    if (static_cast<const IndexElem*>(list_nth(columns, i))->expr != nullptr) {
+      return true;
+    }
+  }
+  return false;
+}
+
+// Why it may refuse a row: it is unique, a value does not fit into a page of it, an expression fails. nullptr: it
+// cannot. Nor can outbox's own, which a restore makes, or whoever has dropped one. Plain.
+const char* RefusesRows(Oid table, const IndexStmt* index) {
+  if (index->unique) {
+    return "create a unique index on";
+  }
+  if (index->idxname != nullptr && HasOurName(index->idxname, get_rel_name(table))) {
+    return nullptr;
+  }
+  if (HasExpression(index->indexParams)) {
+    return "create an index of an expression on";
+  }
+  if (index->whereClause != nullptr) {
+    return "create an index with a condition on";
+  }
+  return HasWideColumn(table, index->indexParams) || HasWideColumn(table, index->indexIncludingParams)
+             ? "create an index of a column of variable length on"
+             : nullptr;
+}
+
 // ALTER TABLE and ALTER INDEX rename relations of any kind. What an index is for is known by its name. (Views:
 // object_commands.cpp.)
 void CheckRenameRelation(const RangeVar* name) {
@@ -330,12 +391,13 @@ void CheckInherited(const RangeVar* parent) {
   }
 }
 
-// What is in nobody's way (a plain one speeds up somebody's query) is let through; a unique one refuses rows.
+// What is in nobody's way (of narrow columns, it speeds up somebody's query) is let through.
 void CheckCreateIndex(Node* statement) {
   const auto* index = reinterpret_cast<IndexStmt*>(statement);
-  const Oid table = index->unique ? FindAltered(index->relation) : InvalidOid;
-  if (OidIsValid(table)) {
-    RefuseShape(table, "create a unique index on");
+  const Oid table = FindAltered(index->relation);
+  const char* words = OidIsValid(table) ? Guard([=] { return RefusesRows(table, index); }) : nullptr;
+  if (words != nullptr) {
+    RefuseShape(table, words);
   }
 }
 

@@ -14,7 +14,7 @@ namespace outbox::admin {
 void CheckAlterTable(Node* statement);
 void CheckRename(Node* statement);
 void CheckSetSchema(Node* statement);
-// What is done to a table of outbox: a partition that is added by hand; a child; an index that refuses rows; a rule,
+// What is done to a table of outbox: a partition that is added by hand; a child; an index that may refuse rows; a rule,
 // which would take what is written.
 void CheckAttach(const RangeVar* parent, const char* words);
 void CheckInherited(const RangeVar* parent);
