@@ -207,14 +207,7 @@ void CheckReplaceFunction(Node* statement) {
   const std::string name = Guard([found]() -> const char* {
     return psprintf("%s.%s", get_namespace_name(get_func_namespace(found)), get_func_name(found));
   });
-  if (pg::settings.allow_loss) {
-    NoteLoss("replace function " + name, "");
-    return;
-  }
-  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot replace function " + name,
-                  "It belongs to extension outbox, whose triggers, views and workers count on what it does.",
-                  "Make one of your own, in a schema of your own. To do it all the same, and answer for it: SET "
-                  "outbox.allow_loss = on."};
+  Refuse("replace", "function " + name);
 }
 
 bool ReplacesView(Node* statement) {
