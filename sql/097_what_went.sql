@@ -177,6 +177,12 @@ SELECT message FROM refused('DELETE FROM outbox_internal.log');
 SET outbox.allow_loss = on;
 SET client_min_messages = error;
 DROP EXTENSION outbox CASCADE;
+-- Without the extension a schema of that name is anybody's.
+RESET outbox.allow_loss;
+CREATE SCHEMA IF NOT EXISTS outbox;
+CREATE FUNCTION outbox.mine() RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE OR REPLACE FUNCTION outbox.mine() RETURNS int LANGUAGE sql AS 'SELECT 2';
+SELECT outbox.mine();
 \c :db
 DROP DATABASE regress_went;
 DROP ROLE regress_went_owner;

@@ -1,5 +1,6 @@
 #include "admin/commands/loss_of_objects.h"
 
+#include "admin/commands/own_relations.h"
 #include "admin/commands/server_commands.h"
 #include "admin/commands/trigger_commands.h"
 #include "admin/guard/loss.h"
@@ -106,8 +107,7 @@ bool Concerns(Oid catalog, Oid object, int column) {
     return false;
   }
   char kind = catalog == RelationRelationId ? get_rel_relkind(object) : '\0';
-  return kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE ||
-         getExtensionOfObject(catalog, object) == get_extension_oid("outbox", true);
+  return kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE || IsMember(catalog, object);
 }
 
 // Plain: the next hook may raise.

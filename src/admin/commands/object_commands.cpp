@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "admin/commands/own_relations.h"
 #include "admin/commands/table_commands.h"
 #include "admin/common/query.h"
 #include "admin/guard/by_hand.h"
@@ -13,7 +14,6 @@
 #include "pg/transaction.h"
 
 extern "C" {
-#include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
@@ -38,13 +38,9 @@ namespace {
 using pg::Guard;
 using pg::UserError;
 
-// By hand, and by a role that the command would let. Plain.
-bool IsMember(const ObjectAddress& object) {
-  if (!OidIsValid(object.objectId) || creating_extension || pg::InOwnStatement()) {
-    return false;
-  }
-  const Oid extension = get_extension_oid("outbox", true);
-  return OidIsValid(extension) && getExtensionOfObject(object.classId, object.objectId) == extension &&
+// A member of the extension, by hand, and by a role that the command would let. Plain.
+bool IsAltered(const ObjectAddress& object) {
+  return !creating_extension && !pg::InOwnStatement() && IsMember(object.classId, object.objectId) &&
          pg::OwnsObject(object.classId, object.objectId);
 }
 
@@ -92,7 +88,7 @@ void Refuse(const std::string& words, const std::string& what) {
 
 void CheckObject(ObjectType type, Node* name, const char* words) {
   const ObjectAddress object = Guard([type, name] { return FindObject(type, name); });
-  if (Guard([&object] { return IsMember(object); })) {
+  if (Guard([&object] { return IsAltered(object); })) {
     Refuse(words, Guard([&object]() -> const char* { return getObjectDescription(&object, false); }));
   }
 }
@@ -101,7 +97,7 @@ void CheckObject(ObjectType type, Node* name, const char* words) {
 Oid FindView(const RangeVar* name) {
   const Oid relation = name == nullptr ? InvalidOid : RangeVarGetRelid(name, NoLock, true);
   const ObjectAddress object = {RelationRelationId, relation, 0};
-  return OidIsValid(relation) && get_rel_relkind(relation) == RELKIND_VIEW && IsMember(object) ? relation : InvalidOid;
+  return OidIsValid(relation) && get_rel_relkind(relation) == RELKIND_VIEW && IsAltered(object) ? relation : InvalidOid;
 }
 
 void CheckView(const RangeVar* name, const char* words) {
@@ -118,20 +114,19 @@ Oid FindOwnFunction(List* names) {
   DeconstructQualifiedName(names, &schema, &name);
   List* path = schema == nullptr ? fetch_search_path(false) : NIL;
   const Oid into = schema != nullptr ? get_namespace_oid(schema, true) : path != NIL ? linitial_oid(path) : InvalidOid;
-  if (!pg::IsOurSchema(into) || pg::InOwnStatement()) {
+  if (!pg::IsOurSchema(into)) {
     return InvalidOid;
   }
   Oid found = InvalidOid;
   CatCList* functions = SearchSysCacheList1(PROCNAMEARGSNSP, CStringGetDatum(name));
   for (int i = 0; i < functions->n_members && !OidIsValid(found); i++) {
     const auto* function = reinterpret_cast<Form_pg_proc>(GETSTRUCT(&functions->members[i]->tuple));
-    if (function->pronamespace == into &&
-        getExtensionOfObject(ProcedureRelationId, function->oid) == get_extension_oid("outbox", true)) {
+    if (function->pronamespace == into && IsAltered({ProcedureRelationId, function->oid, 0})) {
       found = function->oid;
     }
   }
   ReleaseSysCacheList(functions);
-  return OidIsValid(found) && pg::OwnsObject(ProcedureRelationId, found) ? found : InvalidOid;
+  return found;
 }
 
 }  // namespace
@@ -232,7 +227,7 @@ void CheckAlterWrapper(Node* statement) {
   const char* name = alter->fdwname;
   const ObjectAddress object = {ForeignDataWrapperRelationId,
                                 Guard([name] { return get_foreign_data_wrapper_oid(name, true); }), 0};
-  if (Guard([&object] { return IsMember(object); })) {
+  if (Guard([&object] { return IsAltered(object); })) {
     Refuse("alter", std::string("foreign-data wrapper ") + name);
   }
 }

@@ -24,6 +24,11 @@ bool OwnsRelation(Oid relation) {
   return pg::OwnsObject(RelationRelationId, relation);
 }
 
+bool IsMember(Oid catalog, Oid object) {
+  const Oid extension = get_extension_oid("outbox", true);
+  return OidIsValid(extension) && OidIsValid(object) && getExtensionOfObject(catalog, object) == extension;
+}
+
 bool InSchemaInUse(Oid relation) {
   return OidIsValid(relation) && !creating_extension && pg::IsOurSchema(get_rel_namespace(relation)) &&
          OidIsValid(get_extension_oid("outbox", true));
@@ -35,12 +40,11 @@ bool IsOwnTable(Oid relation) {
     return false;
   }
   const Oid member = get_rel_relispartition(relation) ? get_partition_parent(relation, true) : relation;
-  return OidIsValid(member) && getExtensionOfObject(RelationRelationId, member) == get_extension_oid("outbox", true);
+  return IsMember(RelationRelationId, member);
 }
 
 bool IsOwnView(Oid relation) {
-  return InSchemaInUse(relation) && get_rel_relkind(relation) == RELKIND_VIEW &&
-         getExtensionOfObject(RelationRelationId, relation) == get_extension_oid("outbox", true);
+  return InSchemaInUse(relation) && get_rel_relkind(relation) == RELKIND_VIEW && IsMember(RelationRelationId, relation);
 }
 
 Oid FindRelation(const RangeVar* relation) {

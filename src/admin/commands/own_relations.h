@@ -1,5 +1,5 @@
-// Which relations are those of outbox, and whether other hands are changing them [P]: what the files that look at
-// commands ask.
+// Which relations, and other objects, are those of outbox, and whether other hands are changing them [P]: what the
+// files that look at commands ask.
 #pragma once
 
 #include <string>
@@ -10,6 +10,8 @@ namespace outbox::admin {
 
 // --- plain ---
 
+// A member of the extension, of whatever kind. Where there is no extension nothing is.
+bool IsMember(Oid catalog, Oid object);
 // In a schema of outbox, while the extension is there and not just being made.
 bool InSchemaInUse(Oid relation);
 // A table of the extension, the foreign one of the view outbox.event, too, or a partition of one. (A day table that was

@@ -70,8 +70,7 @@ bool ReplacesOurs(Oid trigger, const TriggerRow& made) {
 
 // On a table or view of outbox, and of somebody else. Plain.
 bool IsAdded(const TriggerRow& trigger) {
-  return (IsOwnTable(trigger.table) || IsOwnView(trigger.table)) &&
-         getExtensionOfObject(ProcedureRelationId, trigger.function) != get_extension_oid("outbox", true) &&
+  return (IsOwnTable(trigger.table) || IsOwnView(trigger.table)) && !IsMember(ProcedureRelationId, trigger.function) &&
          !pg::InOwnStatement();
 }
 
