@@ -469,10 +469,7 @@ void CheckDependency(Node* statement) {
   const Oid relation = FindRelation(depends->relation);
   if (depends->objectType == OBJECT_TRIGGER) {
     const char* trigger = strVal(llast(castNode(List, depends->object)));
-    if (Guard([=] {
-          return !pg::InOwnStatement() && (IsOwnTable(relation) || IsOwnView(relation)) && OwnsRelation(relation) &&
-                 IsOwnTrigger(relation, trigger);
-        })) {
+    if (Guard([=] { return AltersOwnTrigger(relation, trigger); })) {
       RefuseShape(relation, "add a dependency to a trigger of");
     }
   } else if (depends->objectType == OBJECT_INDEX) {

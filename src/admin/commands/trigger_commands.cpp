@@ -185,6 +185,11 @@ bool IsOwnTrigger(Oid table, const char* name) {
   return OidIsValid(trigger) && pg::IsOurSchema(get_func_namespace(ReadTrigger(trigger, nullptr).function));
 }
 
+bool AltersOwnTrigger(Oid relation, const char* name) {
+  return !pg::InOwnStatement() && (IsOwnTable(relation) || IsOwnView(relation)) && OwnsRelation(relation) &&
+         IsOwnTrigger(relation, name);
+}
+
 void CheckGuard(Oid table, const char* trigger, const std::string& words) {
   if (trigger != nullptr && !Guard([&] { return IsOwnTrigger(table, trigger); })) {
     return;
@@ -242,10 +247,7 @@ void CheckDropTrigger(Node* statement) {
     const Oid view = FindRelation(relation);
     if (OidIsValid(table)) {
       CheckGuard(table, strVal(llast(names)), "drop a trigger of");
-    } else if (OidIsValid(view) && Guard([view, names] {
-                 return !pg::InOwnStatement() && IsOwnView(view) && OwnsRelation(view) &&
-                        IsOwnTrigger(view, strVal(llast(names)));
-               })) {
+    } else if (Guard([view, names] { return AltersOwnTrigger(view, strVal(llast(names))); })) {
       RefuseShape(view, "drop a trigger of");
     }
   }

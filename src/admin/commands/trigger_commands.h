@@ -27,5 +27,7 @@ bool DropsTrigger(Node* statement);
 bool GoesWithExtension(Oid trigger);
 // Made by the extension: its function is there.
 bool IsOwnTrigger(Oid table, const char* name);
+// One of those, on a table or view of outbox; by hand, and by a role that the command would let.
+bool AltersOwnTrigger(Oid relation, const char* name);
 
 }  // namespace outbox::admin
