@@ -36,6 +36,15 @@ constexpr size_t kMaxLeftovers = 64;
 pid_t leftovers[kMaxLeftovers];
 size_t leftover_count = 0;
 
+// Reaps a child that has ended; true also where it is no child any more. *status: as of waitpid, 0 where nobody knows.
+bool ReapEnded(pid_t pid, int* status) {
+  const pid_t reaped = waitpid(pid, status, WNOHANG);
+  if (reaped != pid) {
+    *status = 0;
+  }
+  return reaped == pid || (reaped < 0 && errno == ECHILD);
+}
+
 // No delay for the first, then doubling, with full jitter above the first step.
 int64_t RestartDelay(int failures) {
   if (failures <= 1) {
@@ -135,13 +144,12 @@ void ChildProcess::CountFailure() {
 // Returns true if the process is gone and pid_ is -1.
 bool ChildProcess::Reap() {
   int status = 0;
-  pid_t reaped = waitpid(pid_, &status, WNOHANG);
-  if (reaped == pid_ || (reaped < 0 && errno == ECHILD)) {
-    status_ = reaped == pid_ ? status : 0;
-    pid_ = -1;
-    return true;
+  if (!ReapEnded(pid_, &status)) {
+    return false;
   }
-  return false;
+  status_ = status;
+  pid_ = -1;
+  return true;
 }
 
 void ChildProcess::End() {
@@ -170,8 +178,7 @@ void ChildProcess::End() {
 void ChildProcess::ReapLeftovers() {
   for (size_t i = 0; i < leftover_count;) {
     int status = 0;
-    pid_t reaped = waitpid(leftovers[i], &status, WNOHANG);
-    if (reaped == leftovers[i] || (reaped < 0 && errno == ECHILD)) {
+    if (ReapEnded(leftovers[i], &status)) {
       leftovers[i] = leftovers[--leftover_count];
     } else {
       ++i;
