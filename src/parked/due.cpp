@@ -33,22 +33,15 @@ DueKey* KeyOf(uint64_t order_key, DueWork* work) {
   return &*found;
 }
 
-// The rows with a decision, as three arrays.
+// The rows with a decision.
 void AddRows(const DueWork& work, DueDecision decision, Arguments* arguments) {
-  size_t count = work.rows.size();
-  Column created_at(count);
-  Column id(count);
-  Column replay(count);
+  RowColumns rows(work.rows.size());
   for (const DueRow& row : work.rows) {
     if (row.decision == decision) {
-      created_at.Add(TimeDatum(row.point.created_at));
-      id.Add(UuidDatum(row.point.id));
-      replay.Add(Int64GetDatum(row.point.replay));
+      rows.Add(row.point);
     }
   }
-  arguments->Add(created_at.Array(TIMESTAMPTZOID));
-  arguments->Add(id.Array(UUIDOID));
-  arguments->Add(replay.Array(INT8OID));
+  rows.AddTo(arguments);
 }
 
 // Until the transaction ends no other one can take the lane away and give its rows to another lane: see lane_change.h.

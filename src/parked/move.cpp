@@ -4,6 +4,7 @@
 
 #include "base/uuid.h"
 #include "format/route_spec.h"
+#include "parked/rows.h"
 #include "pg/sql.h"
 
 namespace outbox::parked {
@@ -16,8 +17,9 @@ constexpr uint64 kPortion = 2000;
 
 // Rows that belong to another lane than the one they are in.
 struct Moving {
-  explicit Moving(uint64 rows) : created_at(rows), id(rows), replay(rows), lane(rows) {}
-  Column created_at, id, replay, lane;
+  explicit Moving(uint64 count) : rows(count), lane(count) {}
+  RowColumns rows;
+  Column lane;
 };
 
 bool Lock(int64 route_id, Moving* moving) {
@@ -29,9 +31,10 @@ bool Lock(int64 route_id, Moving* moving) {
       4,
       {INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID},
       nullptr};
-  Datum values[] = {Int64GetDatum(route_id), moving->created_at.Array(TIMESTAMPTZOID), moving->id.Array(UUIDOID),
-                    moving->replay.Array(INT8OID)};
-  RunStatement(&lock, values);
+  Arguments arguments;
+  arguments.Add(Int64GetDatum(route_id));
+  moving->rows.AddTo(&arguments);
+  RunStatement(&lock, arguments.values);
   return SPI_processed == static_cast<uint64>(moving->lane.count);
 }
 
@@ -44,9 +47,11 @@ bool Move(int64 route_id, Moving* moving) {
       5,
       {INT8OID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8ARRAYOID, INT4ARRAYOID},
       nullptr};
-  Datum values[] = {Int64GetDatum(route_id), moving->created_at.Array(TIMESTAMPTZOID), moving->id.Array(UUIDOID),
-                    moving->replay.Array(INT8OID), moving->lane.Array(INT4OID)};
-  RunStatement(&move, values);
+  Arguments arguments;
+  arguments.Add(Int64GetDatum(route_id));
+  moving->rows.AddTo(&arguments);
+  arguments.Add(moving->lane.Array(INT4OID));
+  RunStatement(&move, arguments.values);
   return true;
 }
 
@@ -83,9 +88,7 @@ bool ForEachPortion(int64 route_id, int32 lanes, bool (*handle)(int64, Moving*))
       }
       auto belongs = static_cast<int32>(format::LaneOf(aggregate_id, uuid, static_cast<uint32>(lanes)));
       if (belongs != ResultInt32(row, 4)) {
-        moving.created_at.Add(after[1]);
-        moving.id.Add(after[2]);
-        moving.replay.Add(after[3]);
+        moving.rows.Add(after[1], after[2], after[3]);
         moving.lane.Add(Int32GetDatum(belongs));
       }
     }

@@ -4,6 +4,7 @@
 
 #include "base/fault_point.h"
 #include "days/with_day_table.h"
+#include "parked/rows.h"
 #include "parked/statements.h"
 #include "pg/sql.h"
 #include "pg/wall.h"
@@ -25,10 +26,6 @@ constexpr size_t kPassSentAfter = 1000;  // events claimed: until then it costs 
 void SortUnique(std::vector<uint64_t>* keys) {
   std::sort(keys->begin(), keys->end());
   keys->erase(std::unique(keys->begin(), keys->end()), keys->end());
-}
-
-KeyPoint PointOf(const relay::Settlement& outcome) {
-  return {outcome.claimed->event.created_at, outcome.claimed->replay, outcome.claimed->event.id};
 }
 
 }  // namespace

@@ -93,6 +93,26 @@ void FrontColumns::AddTo(Arguments* arguments) {
   arguments->Add(id_.Array(UUIDOID));
 }
 
+void RowColumns::Add(const KeyPoint& point) {
+  Add(TimeDatum(point.created_at), UuidDatum(point.id), Int64GetDatum(point.replay));
+}
+
+void RowColumns::Add(Datum created_at, Datum id, Datum replay) {
+  created_at_.Add(created_at);
+  id_.Add(id);
+  replay_.Add(replay);
+}
+
+void RowColumns::AddTo(Arguments* arguments) {
+  arguments->Add(created_at_.Array(TIMESTAMPTZOID));
+  arguments->Add(id_.Array(UUIDOID));
+  arguments->Add(replay_.Array(INT8OID));
+}
+
+KeyPoint PointOf(const relay::Settlement& outcome) {
+  return {outcome.claimed->event.created_at, outcome.claimed->replay, outcome.claimed->event.id};
+}
+
 Datum TopicArray(const std::vector<std::string>& topics) {
   Column column(topics.size());
   for (const std::string& topic : topics) {

@@ -35,6 +35,22 @@ class FrontColumns {
   pg::Column created_at_, replay_, id_;
 };
 
+// Rows of one route, as arrays of created_at, id and replay.
+class RowColumns {
+ public:
+  explicit RowColumns(size_t rows) : created_at_(rows), id_(rows), replay_(rows) {}
+  void Add(const KeyPoint& point);
+  void Add(Datum created_at, Datum id, Datum replay);
+  void AddTo(pg::Arguments* arguments);
+  int count() const { return id_.count; }
+
+ private:
+  pg::Column created_at_, id_, replay_;
+};
+
+// The place of what was claimed.
+KeyPoint PointOf(const relay::Settlement& outcome);
+
 // text[]. A statement looks a topic up in it with IN (SELECT unnest($n)), which makes a hash table: ANY ($n) compares
 // with one after the other, and there may be a thousand of them for each of a thousand rows.
 Datum TopicArray(const std::vector<std::string>& topics);

@@ -17,25 +17,19 @@ using relay::Settlement;
   " AND p.id = k.id AND p.replay = k.replay"         \
   " AND p.sender = $2"
 
-// Adds route, sender, and the order positions of the outcomes for which `mine` is true; returns how many.
+// Adds route, sender, and the rows of the outcomes for which `mine` is true; returns how many.
 template <typename Mine>
 int AddOutcomes(const ParkedOwner& owner, std::span<const Settlement> outcomes, Mine mine, Arguments* arguments) {
-  Column created_at(outcomes.size());
-  Column id(outcomes.size());
-  Column replay(outcomes.size());
+  RowColumns rows(outcomes.size());
   for (const Settlement& outcome : outcomes) {
     if (mine(outcome)) {
-      created_at.Add(TimeDatum(outcome.claimed->event.created_at));
-      id.Add(UuidDatum(outcome.claimed->event.id));
-      replay.Add(Int64GetDatum(outcome.claimed->replay));
+      rows.Add(PointOf(outcome));
     }
   }
   arguments->Add(Int64GetDatum(owner.lane.route_id));
   arguments->Add(Int64GetDatum(static_cast<int64>(owner.incarnation)));
-  arguments->Add(created_at.Array(TIMESTAMPTZOID));
-  arguments->Add(id.Array(UUIDOID));
-  arguments->Add(replay.Array(INT8OID));
-  return created_at.count;
+  rows.AddTo(arguments);
+  return rows.count();
 }
 
 // What the server's later runs are known to have lost, though it is only noted now, is not delivered: it is due again.
