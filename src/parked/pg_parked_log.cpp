@@ -135,6 +135,15 @@ void PgParkedLog::Doubt(const std::vector<uint64_t>& keys) {
   SortUnique(&unsure_);
 }
 
+// After a call that was made at `now`. A lock that is let go tells nobody: what is unsure is due for a recheck, but
+// never at `now` itself, which to the engine means that another worker has it.
+void PgParkedLog::DoubtAfter(int64_t now, const std::vector<uint64_t>& keys, int64_t* next_due) {
+  Doubt(keys);
+  if (!unsure_.empty()) {
+    *next_due = std::min(*next_due, std::max(next_recheck_, now + 1));
+  }
+}
+
 // Rechecks heads that an operator had locked when something was put behind them: they may be gone.
 void PgParkedLog::Recheck(bool block, int64_t now) {
   const ParkedOwner me{lane_, incarnation_};
@@ -241,15 +250,12 @@ void PgParkedLog::Learn(const relay::ClaimLimits& limits, const Claiming& claimi
   if (claiming.recheck) {
     KeepLocked(limits.now);
   }
-  Doubt(work.unsure);
   found_ = *next_due != relay::kNever || claimed > 0;
   if (claimed == 0 && work.headless.empty()) {
     // What is due could not be claimed by this lane just now.
     *next_due = std::max(*next_due, limits.now + kRecheckEvery);
   }
-  if (!unsure_.empty()) {
-    *next_due = std::min(*next_due, std::max(next_recheck_, limits.now + 1));
-  }
+  DoubtAfter(limits.now, work.unsure, next_due);
   for (const DueKey& key : work.keys) {
     if (key.count > 0) {
       key_fronts_.Found(key.order_key, work.waiting[key.first].point, key.count);
@@ -378,11 +384,7 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
       key_fronts_.Emptied(outcome.claimed->order_key, PointOf(outcome));
     }
   }
-  // A lock that is let go tells nobody.
-  Doubt(locked_);
-  if (!unsure_.empty()) {
-    *next_due = std::min(*next_due, std::max(next_recheck_, pg::BelievedWall()));
-  }
+  DoubtAfter(pg::BelievedWall(), locked_, next_due);
   for (const relay::Settlement& outcome : outcomes) {
     if (outcome.outcome == relay::ParkedOutcome::kDead) {
       dead_->Add(lane_.route_id, outcome.error);

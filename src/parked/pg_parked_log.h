@@ -45,6 +45,7 @@ class PgParkedLog final : public relay::ParkedLog {
   bool ReadWork(const relay::ClaimLimits& limits, bool block, DueFronts* fronts);
   void KeepLocked(int64_t now);
   void Doubt(const std::vector<uint64_t>& keys);
+  void DoubtAfter(int64_t now, const std::vector<uint64_t>& keys, int64_t* next_due);
   void FindFreed(bool block, std::vector<uint64_t>* freed);
 
   const LaneId lane_;
