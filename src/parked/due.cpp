@@ -14,7 +14,6 @@ using namespace pg::sql;
 namespace {
 
 constexpr size_t kMostRows = 1024;
-constexpr int kWaitingRead = 300;  // of a key; a run is shorter
 constexpr size_t kRowBytes = 256;  // beside the payload
 
 // The first three columns.

@@ -11,9 +11,6 @@ namespace {
 
 // Which row of a key goes first is defined in schema/44_keys.sql: outbox_internal.key_head and what it is made of.
 
-// Rows promoted at once, over all keys of a call.
-constexpr int kRun = 256;
-
 // Keys, each with where it, and its dead letters, are searched from: the columns of $2 and $4 to $9, and the search.
 #define OUTBOX_KEYS                                                                      \
   "(unnest($2), unnest($4), unnest($5), unnest($6), unnest($7), unnest($8), unnest($9))" \
@@ -95,7 +92,7 @@ void PromoteHeads(int64_t route_id, bool block, const std::vector<uint64_t>& key
   Arguments arguments;
   AddKeys(route_id, block, keys, fronts, &arguments);
   arguments.AddTime(now);
-  arguments.Add(Int64GetDatum(Max(int64{1}, static_cast<int64>(kRun / keys.size()))));
+  arguments.Add(Int64GetDatum(Max(int64{1}, static_cast<int64>(kLongestRun / keys.size()))));
   RunStatement(&promote, arguments.values);
 }
 

@@ -174,11 +174,11 @@ void BlockFollowers(const ParkedOwner& owner, std::span<const Settlement> outcom
       " (SELECT p.created_at, p.id, p.replay, p.state, p.sender FROM outbox_internal.parked p WHERE p.route_id = $1"
       " AND p.order_key = k.key AND p.state IN ('retrying', 'blocked')"
       " AND ROW(p.created_at, p.replay, p.id) > ROW(k.created_at, 0::int8, k.id)"
-      " ORDER BY p.created_at, p.replay, p.id LIMIT 300 FOR UPDATE SKIP LOCKED) r"
+      " ORDER BY p.created_at, p.replay, p.id LIMIT $5 FOR UPDATE SKIP LOCKED) r"
       " WHERE r.state = 'retrying' AND r.sender IS NULL AND t.route_id = $1 AND t.created_at = r.created_at"
       " AND t.id = r.id AND t.replay = r.replay",
-      4,
-      {INT8OID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, UUIDARRAYOID},
+      5,
+      {INT8OID, INT8ARRAYOID, TIMESTAMPTZARRAYOID, UUIDARRAYOID, INT8OID},
       nullptr};
   Column key(outcomes.size());
   Column created_at(outcomes.size());
@@ -194,7 +194,7 @@ void BlockFollowers(const ParkedOwner& owner, std::span<const Settlement> outcom
     return;
   }
   Datum values[] = {Int64GetDatum(owner.lane.route_id), key.Array(INT8OID), created_at.Array(TIMESTAMPTZOID),
-                    id.Array(UUIDOID)};
+                    id.Array(UUIDOID), Int64GetDatum(kWaitingRead)};
   RunStatement(&follow, values);
 }
 

@@ -24,6 +24,13 @@
 
 namespace outbox::parked {
 
+// Rows promoted at once, over all keys of a call: what a claim takes. So a run, the `retrying` rows from the head of a
+// key, is no longer.
+inline constexpr int kLongestRun = relay::ClaimLimits::kMostEvents;
+// Rows of a key that are read to see a run whole, with what came between its rows since.
+inline constexpr int kWaitingRead = 300;
+static_assert(kWaitingRead > kLongestRun);
+
 // Which lane, for which worker.
 struct ParkedOwner {
   LaneId lane;

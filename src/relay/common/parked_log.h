@@ -57,8 +57,9 @@ struct ClaimedChunk {
 };
 
 struct ClaimLimits {
-  int64_t now = 0;  // Unix microseconds: what is due
-  size_t max_events = 256;
+  static constexpr uint32_t kMostEvents = 256;  // of a claim, and so of a key in it
+  int64_t now = 0;                              // Unix microseconds: what is due
+  size_t max_events = kMostEvents;
   size_t max_bytes = size_t{512} << 10;  // at least one event is taken
   std::vector<std::string> without;      // topics that have left the lane: nothing of them
 };

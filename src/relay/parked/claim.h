@@ -24,7 +24,7 @@ namespace outbox::relay {
 
 class Claim final : public SendSource {
  public:
-  static constexpr uint32_t kMaxEvents = 256;
+  static constexpr uint32_t kMaxEvents = ClaimLimits::kMostEvents;
 
   // Submits under the flows from `first_flow` on, kMaxEvents of them.
   Claim(uint32_t first_flow, TopicBackoffs* topics, Meter* meter)
