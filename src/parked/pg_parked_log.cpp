@@ -352,10 +352,10 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
     }
     OUTBOX_FAULT_THROW("parked.settle.before");
     ApplyOutcomes(me, outcomes, at);
+    const format::OnFailure policy = block ? format::OnFailure::kBlock : format::OnFailure::kSkip;
     keys_.clear();
     for (const relay::Settlement& outcome : outcomes) {
-      bool left = outcome.outcome == relay::ParkedOutcome::kDelivered ||
-                  (outcome.outcome == relay::ParkedOutcome::kDead && !block);
+      const bool left = outcome.outcome != relay::ParkedOutcome::kGiveBack && !relay::HoldsKey(outcome.outcome, policy);
       if (left && outcome.claimed->order_key != 0) {
         keys_.push_back(outcome.claimed->order_key);
       }

@@ -14,6 +14,7 @@
 
 #include "base/event.h"
 #include "base/status.h"
+#include "format/route_spec.h"
 
 namespace outbox::relay {
 
@@ -27,6 +28,20 @@ enum class ParkedState : uint8_t {
 // Whether an event in this state has a time at which it is sent.
 inline bool HasDue(ParkedState state) {
   return state == ParkedState::kRetrying || state == ParkedState::kScheduled;
+}
+
+// Whether later events of its key wait behind an event in this state. (Among rows: schema/44_keys.sql.)
+inline bool HoldsKey(ParkedState state, format::OnFailure on_failure) {
+  switch (state) {
+    case ParkedState::kRetrying:
+    case ParkedState::kBlocked:
+      return true;
+    case ParkedState::kScheduled:
+      return false;
+    case ParkedState::kDead:
+      break;
+  }
+  return on_failure == format::OnFailure::kBlock;
 }
 
 // An event on its way into the table.
@@ -71,6 +86,12 @@ enum class ParkedOutcome : uint8_t {
   kDead,      // charged: a dead letter; under `skip` its key goes on
   kGiveBack,  // not charged: as it was, due at `due` (0: unchanged); an error is noted
 };
+
+// Whether it makes later events of the key wait. kGiveBack changes nothing: no.
+inline bool HoldsKey(ParkedOutcome outcome, format::OnFailure on_failure) {
+  return (outcome == ParkedOutcome::kRetry && HoldsKey(ParkedState::kRetrying, on_failure)) ||
+         (outcome == ParkedOutcome::kDead && HoldsKey(ParkedState::kDead, on_failure));
+}
 
 struct Settlement {
   const Claimed* claimed = nullptr;

@@ -150,7 +150,7 @@ CallResult Parker::ParkRefused(TurnContext* turn) {
       parking.attempts = 0;
       parking.error = Error{};
       parking.due = 0;
-    } else if (parking.state == ParkedState::kRetrying || on_failure == format::OnFailure::kBlock) {
+    } else if (HoldsKey(parking.state, on_failure)) {
       held.insert(parking.order_key);
     }
     parkings.push_back(std::move(parking));

@@ -63,9 +63,7 @@ Status ParkedQueue::Park(std::span<const Parking> events, format::OnFailure on_f
   NoteDue(due);
   for (const Parking& event : events) {
     meter_.Parked(event.state);
-    const bool passes = event.state == ParkedState::kScheduled ||
-                        (event.state == ParkedState::kDead && on_failure == format::OnFailure::kSkip);
-    if (!passes) {
+    if (HoldsKey(event.state, on_failure)) {
       keys_.Hold(event.order_key);
     }
   }
@@ -230,8 +228,7 @@ bool ParkedQueue::Settle(const TurnContext& turn) {
     if (settled.claimed->replay != 0) {
       continue;  // a refused copy (replay) holds nothing up
     }
-    const bool dead_holds = settled.outcome == ParkedOutcome::kDead && on_failure_ == format::OnFailure::kBlock;
-    if (settled.outcome == ParkedOutcome::kRetry || dead_holds) {
+    if (HoldsKey(settled.outcome, on_failure_)) {
       keys_.HoldLate(settled.claimed->order_key);
     }
   }
