@@ -18,12 +18,7 @@ constexpr size_t kRowBytes = 256;  // beside the payload
 
 // The first three columns.
 KeyPoint ReadPoint(uint64 row) {
-  bool isnull = false;
-  KeyPoint point;
-  point.created_at = ResultTime(row, 0) + kPgEpochMicros;
-  memcpy(point.id.data(), DatumGetUUIDP(ResultDatum(row, 1, &isnull))->data, point.id.size());
-  point.replay = ResultInt64(row, 2);
-  return point;
+  return {ResultTime(row, 0) + kPgEpochMicros, ResultInt64(row, 2), ResultUuid(row, 1)};
 }
 
 DueKey* KeyOf(uint64_t order_key, DueWork* work) {

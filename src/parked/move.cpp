@@ -76,8 +76,7 @@ bool ForEachPortion(int64 route_id, int32 lanes, bool (*handle)(int64, Moving*))
     for (uint64 row = 0; row < rows; row++) {
       bool isnull = false;
       after[1] = ResultDatum(row, 0, &isnull);
-      Uuid uuid;
-      memcpy(uuid.data(), DatumGetUUIDP(ResultDatum(row, 1, &isnull))->data, uuid.size());
+      const Uuid uuid = ResultUuid(row, 1);
       after[2] = UuidDatum(uuid);
       after[3] = ResultDatum(row, 2, &isnull);
       Datum key = ResultDatum(row, 3, &isnull);

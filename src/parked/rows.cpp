@@ -125,7 +125,7 @@ void ReadClaimed(uint64 row, int column, Arena* arena, relay::Claimed* claimed) 
   bool isnull = false;
   Event* event = &claimed->event;
   event->created_at = ResultTime(row, column) + kPgEpochMicros;
-  memcpy(event->id.data(), DatumGetUUIDP(ResultDatum(row, column + 1, &isnull))->data, event->id.size());
+  event->id = ResultUuid(row, column + 1);
   claimed->replay = ResultInt64(row, column + 2);
   Datum key = ResultDatum(row, column + 3, &isnull);
   claimed->order_key = isnull ? 0 : static_cast<uint64_t>(DatumGetInt64(key));

@@ -19,6 +19,7 @@ using pg::ResultInt64;
 using pg::ResultRow;
 using pg::ResultText;
 using pg::ResultTime;
+using pg::ResultUuid;
 using pg::RunStatement;
 using pg::ServerText;
 using pg::Statement;

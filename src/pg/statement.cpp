@@ -57,6 +57,16 @@ TimestampTz ResultTime(uint64 row, int column) {
   return isnull ? 0 : DatumGetTimestampTz(value);
 }
 
+Uuid ResultUuid(uint64 row, int column) {
+  bool isnull = false;
+  const Datum value = ResultDatum(row, column, &isnull);
+  Uuid id{};
+  if (!isnull) {
+    memcpy(id.data(), DatumGetUUIDP(value)->data, id.size());
+  }
+  return id;
+}
+
 const char* ResultText(uint64 row, int column) {
   return SPI_getvalue(SPI_tuptable->vals[row], SPI_tuptable->tupdesc, column + 1);
 }

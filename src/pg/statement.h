@@ -2,6 +2,7 @@
 // SPI connected.
 #pragma once
 
+#include "base/uuid.h"
 #include "pg/prelude.h"
 
 namespace outbox::pg {
@@ -33,6 +34,7 @@ int64 ResultInt64(uint64 row, int column);
 int32 ResultInt32(uint64 row, int column);
 bool ResultBool(uint64 row, int column);
 TimestampTz ResultTime(uint64 row, int column);
+Uuid ResultUuid(uint64 row, int column);
 // In its type's text form; nullptr: NULL.
 const char* ResultText(uint64 row, int column);
 

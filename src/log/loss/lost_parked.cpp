@@ -134,7 +134,7 @@ void FindLostParked(const Asked& asked, const Stretch& own, Finding* finding) {
     LostParked& lost = finding->parked.events.emplace_back();
     lost.at = ResultTime(row, 0);
     lost.created_at = ResultTime(row, 1) + kPgEpochMicros;
-    memcpy(lost.id.data(), DatumGetUUIDP(ResultDatum(row, 2, &isnull))->data, lost.id.size());
+    lost.id = ResultUuid(row, 2);
     lost.replay = ResultInt64(row, 3);
     lost.xid = U64FromFullTransactionId(DatumGetFullTransactionId(ResultDatum(row, 4, &isnull)));
     lost.topic = pg::Utf8(ResultText(row, 5));
