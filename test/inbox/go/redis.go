@@ -17,6 +17,7 @@ func consumeRedis(ctx context.Context, db *pgx.Conn) error {
 	if err != nil {
 		return err
 	}
+	options.MaxRetries = -1 // XREADGROUP sent again would ask for what is next
 	client, stream := redis.NewClient(options), os.Getenv("TOPIC")
 	err = client.XGroupCreateMkStream(ctx, stream, "billing", "0").Err()
 	if err != nil && !strings.HasPrefix(err.Error(), "BUSYGROUP") {

@@ -1,3 +1,4 @@
+import java.net.URI;
 import java.nio.charset.StandardCharsets;
 import java.sql.DriverManager;
 import java.util.HashMap;
@@ -5,6 +6,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.function.Function;
+import redis.clients.jedis.DefaultJedisClientConfig;
+import redis.clients.jedis.HostAndPort;
 import redis.clients.jedis.JedisPooled;
 import redis.clients.jedis.StreamEntryID;
 import redis.clients.jedis.exceptions.JedisDataException;
@@ -16,9 +19,13 @@ public final class RedisInbox {
     var env = System.getenv();
     var stream = env.get("TOPIC");
     // page: redis
+    var at = URI.create(env.get("REDIS"));
+    var options = DefaultJedisClientConfig.builder()
+        .blockingSocketTimeoutMillis(10_000) // longer than block: a connection that nobody closed and nobody answers
+        .build();
     try (var db = DriverManager.getConnection(env.get("JDBC_URL"));
         var receive = db.prepareStatement("SELECT outbox.receive(?, ?)");
-        var redis = new JedisPooled(env.get("REDIS"))) {
+        var redis = new JedisPooled(new HostAndPort(at.getHost(), at.getPort()), options)) {
       db.setAutoCommit(false);
       try {
         redis.xgroupCreate(stream, "billing", new StreamEntryID("0-0"), true);

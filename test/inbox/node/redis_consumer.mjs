@@ -7,7 +7,10 @@ const stream = process.env.TOPIC
 // page: redis
 const db = new pg.Client(process.env.DATABASE_URL)
 await db.connect()
-const redis = new Redis(process.env.REDIS)
+const redis = new Redis(process.env.REDIS, {
+  autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0, // XREADGROUP sent again would ask for what is next
+  socketTimeout: 10000, // longer than BLOCK: a connection that nobody closed and nobody answers
+})
 await redis.xgroup('CREATE', stream, 'billing', '0', 'MKSTREAM').catch((e) => {
   if (!e.message.startsWith('BUSYGROUP')) throw e
 })

@@ -3,12 +3,18 @@ import os
 
 import psycopg
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from handle import handle
 
 STREAM = os.environ["TOPIC"].encode()
 # page: redis
-r = redis.Redis.from_url(os.environ["REDIS"])
+r = redis.Redis.from_url(
+    os.environ["REDIS"],
+    retry=Retry(NoBackoff(), 0),  # XREADGROUP sent again would ask for what is next
+    socket_timeout=10,  # longer than block: a connection that nobody closed and nobody answers
+)
 try:
     r.xgroup_create(STREAM, "billing", id="0", mkstream=True)
 except redis.ResponseError as e:
