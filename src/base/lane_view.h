@@ -40,15 +40,16 @@ struct SnapshotView {
 struct LaneView {
   LaneId id;
   LaneState state = LaneState::kUnknown;
-  int64_t delivered_to = 0;      // created_at of the last event resolved without a gap since the owner took the lane
-  int64_t inflight_count = 0;    // read from the log and not resolved
-  int64_t waiting = 0;           // found in the log and not resolved: in flight, or in a window that is read
-  SnapshotView found_to;         // what finished later was not looked through yet
-  int64_t behind_since = 0;      // since when it has not been caught up, or what waited then has waited; 0: it is well
-  bool sends_parked = false;     // parked events of it are due and go: nothing is in the way of the lane
-  bool caught_up = false;        // had read to the end of the log when it last looked, and looks when it is woken
-  int64_t oldest = 0;            // created_at of the first of what waits; 0: nothing does
-  int64_t next_try_unix = 0;     // while backing off
+  uint32_t server = 0;         // where its owner sends to, which may not be where its route goes now; 0: not known yet
+  int64_t delivered_to = 0;    // created_at of the last event resolved without a gap since the owner took the lane
+  int64_t inflight_count = 0;  // read from the log and not resolved
+  int64_t waiting = 0;         // found in the log and not resolved: in flight, or in a window that is read
+  SnapshotView found_to;       // what finished later was not looked through yet
+  int64_t behind_since = 0;    // since when it has not been caught up, or what waited then has waited; 0: it is well
+  bool sends_parked = false;   // parked events of it are due and go: nothing is in the way of the lane
+  bool caught_up = false;      // had read to the end of the log when it last looked, and looks when it is woken
+  int64_t oldest = 0;          // created_at of the first of what waits; 0: nothing does
+  int64_t next_try_unix = 0;   // while backing off
   int64_t error_since_unix = 0;  // while there is trouble
   ErrorText trouble;             // the newest, of the log or the destination
 

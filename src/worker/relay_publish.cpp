@@ -112,11 +112,14 @@ void RelayPublisher::ShowLane(const relay::LaneStatus& status, int64_t now, Show
   lane.seen = true;
   // The barrier of a side lane is shown with its lane.
   const bool passed = status.id.side == 0 && lane.barrier != status.barrier_done;
-  const bool changed = made || passed || lane.state != status.state;
+  // A reader that finds the server here, and no figures of it or of the route, takes it that they were asked for.
+  const uint32_t server = destinations_.contains(status.server) ? status.server : 0;
+  const bool changed = made || passed || lane.state != status.state || lane.server != server;
   if (!changed && now - lane.written_at < kWriteEvery) {
     return;
   }
   lane.state = status.state;
+  lane.server = server;
   lane.barrier = status.barrier_done;
   lane.written_at = now;
   FollowBacklog(status, clock_->WallMicros(), &lane);
@@ -124,6 +127,7 @@ void RelayPublisher::ShowLane(const relay::LaneStatus& status, int64_t now, Show
   if (lane.slot != nullptr) {
     LaneView view = status;
     view.behind_since = lane.behind_since;
+    view.server = server;
     WriteLaneSlot(lane.slot, self_.incarnation, view, status.barrier_done);
   }
 }

@@ -49,6 +49,7 @@ class RelayPublisher {
   struct ShownLane {
     pg::LaneSlot* slot = nullptr;           // nullptr: all are taken
     LaneState state = LaneState::kUnknown;  // as last written to the slot
+    uint32_t server = 0;                    // the same
     uint64_t barrier = 0;
     int64_t written_at = 0;
     int64_t asked_at = 0;  // for a slot

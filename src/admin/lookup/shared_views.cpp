@@ -161,6 +161,12 @@ bool TryReadSharedView(Oid database, SharedView* view) {
   });
 }
 
+bool SendsTo(const std::vector<OwnedLaneView>& lanes, int64 route_id, Oid server) {
+  return std::any_of(lanes.begin(), lanes.end(), [&](const OwnedLaneView& lane) {
+    return lane.owned && lane.id.route_id == route_id && lane.server == server;
+  });
+}
+
 const OwnedLaneView* FindLaneView(const std::vector<OwnedLaneView>& views, int64 route_id, int lane, int side) {
   const OwnedLaneView* found = nullptr;
   for (const OwnedLaneView& view : views) {

@@ -36,6 +36,11 @@ struct OwnedLaneView : LaneView {
   uint64 barrier = 0;
 };
 
+// Whether a live worker sends what it has of the route to that server, and has asked for the places that both need. A
+// worker that has lanes of a route which goes elsewhere now has not: it sends to the former server until it has given
+// them back.
+bool SendsTo(const std::vector<OwnedLaneView>& lanes, int64 route_id, Oid server);
+
 // State of a destination or a lane that a relay worker has and no place to show in: outbox.max_destinations, max_lanes.
 inline constexpr const char* kNotShown = "not shown";
 

@@ -201,13 +201,12 @@ void CheckFigures(Findings* findings) {
            Access::kRead, "SELECT r.id, s.oid FROM outbox.route r JOIN pg_foreign_server s ON s.srvname = r.server")) {
     const int64 id = std::strtoll(row[0].value().c_str(), nullptr, 10);
     const Oid server = static_cast<Oid>(std::strtoul(row[1].value().c_str(), nullptr, 10));
-    const bool owned = std::any_of(lanes.begin(), lanes.end(),
-                                   [id](const OwnedLaneView& lane) { return lane.owned && lane.id.route_id == id; });
+    const bool asked = SendsTo(lanes, id, server);
     const bool without = !metrics::HasSlot(MyDatabaseId, id, server);
     routes_without += without;
     servers.insert(server);
-    routes = routes || (owned && without);
-    destinations = destinations || (owned && !metrics::HasSlot(MyDatabaseId, server));
+    routes = routes || (asked && without);
+    destinations = destinations || (asked && !metrics::HasSlot(MyDatabaseId, server));
   }
   if (routes) {
     TellTogether("routes", metrics::Figures()->max_routes, routes_without, "outbox.max_series", findings);

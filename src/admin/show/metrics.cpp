@@ -229,11 +229,6 @@ void AddDestinationFigures(const Labels* labels, const metrics::DestinationCount
   samples->Add(kDeaths, labels, static_cast<double>(ValueOf(figures.deaths)));
 }
 
-bool IsOwned(const Sources& from, const Route& route) {
-  return std::any_of(from.view.lanes.begin(), from.view.lanes.end(),
-                     [&](const OwnedLaneView& lane) { return lane.owned && lane.id.route_id == route.id; });
-}
-
 // Routes and destinations that a worker has and that count together, and what they have counted.
 void AddOthers(const Sources& from, const metrics::DatabaseFigures* own) {
   Samples* samples = from.samples;
@@ -242,9 +237,8 @@ void AddOthers(const Sources& from, const metrics::DatabaseFigures* own) {
   int routes = 0;
   std::set<Oid> destinations;
   for (const Route& route : from.routes) {
-    const bool owned = IsOwned(from, route);
     for (const Destination& destination : from.destinations) {
-      if (owned && destination.name == route.server) {
+      if (destination.name == route.server && SendsTo(from.view.lanes, route.id, destination.server)) {
         routes += metrics::HasSlot(MyDatabaseId, route.id, destination.server) ? 0 : 1;
         if (!metrics::HasSlot(MyDatabaseId, destination.server)) {
           destinations.insert(destination.server);
@@ -457,9 +451,10 @@ void AddDestinations(const Sources& from) {
       }
     }
     // A worker has it, and there was no place to show it in.
-    const bool used = state == "unused" && std::any_of(from.routes.begin(), from.routes.end(), [&](const Route& route) {
-                        return route.server == destination.name && IsOwned(from, route);
-                      });
+    const bool used =
+        state == "unused" && std::any_of(from.routes.begin(), from.routes.end(), [&](const Route& route) {
+          return route.server == destination.name && SendsTo(from.view.lanes, route.id, destination.server);
+        });
     state = used ? kNotShown : state;
     from.samples->AddStates(kState, destination.labels, {"closed", "half-open", "open", "paused", "unused", kNotShown},
                             paused.contains(destination.name) ? "paused" : state);

@@ -209,21 +209,22 @@ Cell Wrappers() {
   return TextArrayLiteral(names);
 }
 
-// Names of servers whose routes a worker has.
+// Names of servers that a worker sends to. Of lanes that cannot be shown nobody knows where that is: where the route
+// goes.
 std::set<std::string> UsedServers() {
   const std::vector<OwnedLaneView> lanes = ReadLaneViews(MyDatabaseId);
-  std::set<int64> routes;
-  for (const OwnedLaneView& lane : lanes) {
-    if (lane.owned) {
-      routes.insert(lane.id.route_id);
+  std::set<int64> unknown;
+  if (const auto not_shown = LanesNotShown(Access::kRead, LaneViews(lanes)); !not_shown.empty() && !LanePlaceIsFree()) {
+    for (const auto& [route_id, lane] : not_shown) {
+      unknown.insert(route_id);
     }
   }
-  for (const auto& [route_id, lane] : LanesNotShown(Access::kRead, LaneViews(lanes))) {
-    routes.insert(route_id);
-  }
   std::set<std::string> used;
-  for (const Row& route : RunSql(Access::kRead, "SELECT r.id, r.server FROM outbox.route r")) {
-    if (routes.contains(std::stoll(route[0].value()))) {
+  for (const Row& route :
+       RunSql(Access::kRead,
+              "SELECT r.id, r.server, s.oid FROM outbox.route r JOIN pg_foreign_server s ON s.srvname = r.server")) {
+    const int64 id = std::stoll(route[0].value());
+    if (unknown.contains(id) || SendsTo(lanes, id, static_cast<Oid>(std::stoul(route[2].value())))) {
       used.insert(route[1].value());
     }
   }

@@ -81,6 +81,7 @@ int64_t Lane::NextTime(const TurnContext& turn) const {
 void Lane::Fill(const TurnContext& turn, int64_t wall, LaneStatus* status) const {
   const Pipeline& pipeline = lane_.pipeline;
   status->id = id();
+  status->server = lane_.destination->id();
   status->delivered_to = pipeline.done_to();
   // What a paused lane has read ahead goes nowhere.
   const LaneState now = state();
