@@ -1,5 +1,5 @@
 # A route leaves a broker that is down for a server that is well, and its relay worker is held while it gives the lanes back: it has
-# asked for no place at the new server, so none is missing.
+# asked for no place at the new server, so none is missing, and what it met at the old one is not told of the new one.
 use strict;
 use warnings;
 
@@ -25,7 +25,9 @@ my %early;
 ok(wait_until(sub { $early{$_} = 1 foreach split /\n/, doctor(q{"check" IN ('figures', 'lane')}); Outbox::Faults::waiting('release.before') }, 120), 'the worker gives the lanes back');
 my $early = join "\n", sort keys %early;
 unlike($early, qr/^figures/m, 'until then no place is missing');
+unlike($early, qr/to "good"/, 'and nothing is told of the new server');
 unlike(doctor('true'), qr/^figures/m, 'nor while it does');
+unlike(doctor(q{"check" = 'lane'}), qr/to "good"|right now|ALL_BROKERS/, 'nor then');
 is(sql(q{SELECT sum(value) FROM outbox.metrics() WHERE name IN ('outbox_routes_without_figures', 'outbox_destinations_without_figures')}), '0', 'no route and no destination is without figures');
 is(sql(q{SELECT count(*) FROM outbox.metrics() WHERE 'other' IN (labels ->> 'route', labels ->> 'destination')}), '0', 'and none is counted as another');
 is(sql(q{SELECT state, workers FROM outbox.destination WHERE server = 'good'}), 'unused|0', 'nobody uses the new server yet');

@@ -301,8 +301,26 @@ struct LaneCounts {
   int64 good = 0;
   int64 unseen = 0;
   int64 waiting = 0;
+  int64 leaving = 0;
   int64 paused = 0;
 };
+
+// Its worker gives it back: what it has met was where the lane is not sent to any more, or is for its next owner to
+// meet. Trouble with our own tables may be what keeps it.
+bool IsLeaving(const LaneRecord& lane, const LaneView& view, const std::map<std::string, uint32>& servers) {
+  const auto server = servers.find(lane.server);
+  return view.trouble.error_class != ErrorClass::kInternal &&
+         (view.state == LaneState::kReleasing ||
+          (view.server != 0 && server != servers.end() && view.server != server->second));
+}
+
+std::map<std::string, uint32> ServerOids() {
+  std::map<std::string, uint32> servers;
+  for (const Row& row : RunSql(Access::kRead, "SELECT s.srvname, s.oid FROM pg_foreign_server s")) {
+    servers[row[0].value()] = static_cast<uint32>(std::stoul(row[1].value()));
+  }
+  return servers;
+}
 
 void TellCounts(const LaneCounts& lanes, Findings* findings) {
   if (lanes.unseen > 0 && LanePlaceIsFree()) {
@@ -318,6 +336,11 @@ void TellCounts(const LaneCounts& lanes, Findings* findings) {
   if (lanes.waiting > 0) {
     findings->Ok("lane", std::to_string(lanes.waiting) + (lanes.waiting == 1 ? " lane waits" : " lanes wait") +
                              " for the turn of this database's relay worker.");
+  }
+  if (lanes.leaving > 0) {
+    findings->Ok("lane", Are(std::to_string(lanes.leaving), "lane", "is", "are") +
+                             " being given back by the relay worker, as after alter_route() or when another one takes "
+                             "its part: that waits a few seconds at most for what is in flight.");
   }
   if (lanes.paused > 0) {
     findings->Ok("lane", Are(std::to_string(lanes.paused), "lane", "is", "are") + " paused, see outbox.pause.");
@@ -339,6 +362,7 @@ void CheckLanes(Findings* findings) {
   LaneCounts counts;
   const std::vector<WorkerView> workers = ReadWorkerViews();
   const std::vector<Pause> pauses = LoadPauses();
+  const std::map<std::string, uint32> servers = ServerOids();
   for (const LaneRecord& lane : LoadLanes(std::nullopt)) {
     const OwnedLaneView* view = by_lane.Find(lane.route_id, lane.lane);
     const std::string name = "Lane " + std::to_string(lane.lane) + " of route \"" + lane.route + "\"";
@@ -349,6 +373,8 @@ void CheckLanes(Findings* findings) {
       counts.waiting++;
     } else if (!owned) {
       NoteUnowned(lane, name, workers, &troubles);
+    } else if (IsLeaving(lane, *view, servers)) {
+      counts.leaving++;
     } else if (!view->trouble.empty()) {
       NoteTrouble(lane, name, *view, &troubles);
     } else if (view->state == LaneState::kPaused) {
