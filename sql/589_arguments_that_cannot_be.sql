@@ -39,5 +39,12 @@ SELECT outbox.drop_event_schema(NULL, NULL);
 SELECT outbox.drop_event_schema('o', NULL);
 SELECT outbox.drop_event_schema(NULL, 'e');
 SELECT outbox.drop_event_schema('o', 'e');
+
+-- What is parked of an event: of none, and on a route that does not exist.
+SELECT * FROM outbox.parked_content(NULL);
+SELECT * FROM outbox.parked_content('018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f', route => 'no such');
+SELECT * FROM outbox.parked_content('018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f', route => '');
+SELECT * FROM outbox.parked_content('018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f', route => 'r');
+SELECT * FROM outbox.parked_content('018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f', route => NULL);
 \c :db
 DROP DATABASE regress_cannot_be;

@@ -264,11 +264,15 @@ void KeepRoutes(std::vector<std::string> route_ids) {
          {RouteArray(std::move(route_ids))});
 }
 
-std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route, Wanted wanted) {
+void RequireId(const Cell& id) {
   if (!id) {
     throw pg::UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "id must not be null", "",
                         "The views outbox.dead_letter and outbox.blocked_key show the ids of events."};
   }
+}
+
+std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route, Wanted wanted) {
+  RequireId(id);
   LockToWrite({"parked"});
   if (route) {
     RouteId(*route);

@@ -44,6 +44,9 @@ struct ParkedRow {
 // Keeps these routes until the transaction ends. Before any row of theirs is locked.
 void KeepRoutes(std::vector<std::string> route_ids);
 
+// Throws UserError (22004) where it is null.
+void RequireId(const Cell& id);
+
 // What is wanted of an event, for the hint where it is not parked.
 enum class Wanted { kSent, kGivenUp };
 // Locks the rows of that event, on one route or on all (no route). Throws UserError if there is none (42704), and if

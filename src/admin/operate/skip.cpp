@@ -55,6 +55,12 @@ OUTBOX_FUNCTION(outbox_discard) {
 }
 
 OUTBOX_FUNCTION(outbox_parked_content) {
+  const Cell id = TextArgument(fcinfo, 0);
+  const Cell route = TextArgument(fcinfo, 1);
+  RequireId(id);
+  if (route && RunSql(Access::kRead, "SELECT FROM outbox.route WHERE name = $1", {route}).empty()) {
+    throw NoSuchRoute(*route);
+  }
   ResultSet result(fcinfo);
   result.Begin();
   // Valid UTF-8 is shown as text: payloads of emit() and emit_text(), and any other that happens to be.
@@ -64,7 +70,7 @@ OUTBOX_FUNCTION(outbox_parked_content) {
               "NULL, p.content_type, p.headers, "
               "encode(p.payload, 'hex') FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
               "WHERE p.id = $1::uuid AND ($2 IS NULL OR r.name = $2) ORDER BY r.name, p.created_at, p.replay",
-              {TextArgument(fcinfo, 0), TextArgument(fcinfo, 1)})) {
+              {id, route})) {
     row[1] = UnixMicrosCell(std::strtoll(row[1].value().c_str(), nullptr, 10));
     if (row[8]) {
       std::string bytes;
