@@ -46,5 +46,9 @@ SELECT * FROM outbox.parked_content('018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f', rout
 SELECT * FROM outbox.parked_content('018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f', route => '');
 SELECT * FROM outbox.parked_content('018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f', route => 'r');
 SELECT * FROM outbox.parked_content('018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f', route => NULL);
+
+-- A boolean that is null says neither.
+SELECT outbox.adopt(keep_positions => NULL);
+SELECT outbox.reset_clock(NULL);
 \c :db
 DROP DATABASE regress_cannot_be;

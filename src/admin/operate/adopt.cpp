@@ -1,5 +1,6 @@
 // outbox.adopt() and outbox.look_again() [P].
 #include "admin/common/operation.h"
+#include "admin/common/procedure_arguments.h"
 #include "admin/common/write_lock.h"
 #include "admin/lookup/processes.h"
 #include "admin/lookup/route_start.h"
@@ -228,7 +229,7 @@ int64 AdoptAll(bool keep_positions) {
 
 // outbox.adopt(keep_positions boolean) RETURNS bigint: events that are now to be sent.
 OUTBOX_FUNCTION(outbox_adopt) {
-  PG_RETURN_INT64(outbox::admin::AdoptAll(PG_ARGISNULL(0) || PG_GETARG_BOOL(0)));
+  PG_RETURN_INT64(outbox::admin::AdoptAll(outbox::admin::BooleanArgument(fcinfo, 0, "keep_positions")));
 }
 
 // outbox_internal.home()

@@ -6,6 +6,7 @@
 // and what is dated after the new time goes. Day tables of days that were over and now are not: pg/clock.h,
 // ClockResets().
 #include "admin/common/operation.h"
+#include "admin/common/procedure_arguments.h"
 #include "admin/common/write_lock.h"
 #include "admin/lookup/backlog.h"
 #include "admin/lookup/processes.h"
@@ -166,7 +167,7 @@ void PutLanesWhereTheyStand(int64 now) {
 OUTBOX_FUNCTION(outbox_reset_clock) {
   RequireWritable("outbox.reset_clock()");
   RequirePreload();
-  const bool force = !PG_ARGISNULL(0) && PG_GETARG_BOOL(0);
+  const bool force = BooleanArgument(fcinfo, 0, "force");
   if (GetCurrentTransactionNestLevel() > 1) {
     throw UserError{ERRCODE_ACTIVE_SQL_TRANSACTION, "outbox.reset_clock() cannot run in a subtransaction", "",
                     "Call it outside of savepoints and blocks with EXCEPTION."};
