@@ -50,5 +50,9 @@ SELECT * FROM outbox.parked_content('018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f', rout
 -- A boolean that is null says neither.
 SELECT outbox.adopt(keep_positions => NULL);
 SELECT outbox.reset_clock(NULL);
+
+-- A topic of no name is not the same as none.
+SELECT * FROM outbox.test_server('regress_cannot_be', topic => '');
+SELECT * FROM outbox.test_server('regress_cannot_be', topic => NULL);
 \c :db
 DROP DATABASE regress_cannot_be;

@@ -183,6 +183,11 @@ OUTBOX_FUNCTION(outbox_test_server) {
     throw outbox::pg::UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "server must not be null", "",
                                 "Pass the name of a foreign server: outbox.test_server('events')."};
   }
+  const Cell topic = TextArgument(fcinfo, 1);
+  if (topic && topic->empty()) {
+    throw outbox::pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, "topic must not be empty", "",
+                                "Leave it out, or pass NULL, to try no topic."};
+  }
   if (PG_ARGISNULL(2)) {
     throw outbox::pg::UserError{ERRCODE_NULL_VALUE_NOT_ALLOWED, "timeout must not be null", "", "For example '10 s'."};
   }
@@ -195,8 +200,7 @@ OUTBOX_FUNCTION(outbox_test_server) {
   ResultSet result(fcinfo);
   result.Begin();
   for (const outbox::sink::CheckupRow& row : TestDestination(
-           KnownDestination(*server),
-           {*server, TextArgument(fcinfo, 1).value_or(""), outbox::sink::RecordForm::kStream, timeout_ms})) {
+           KnownDestination(*server), {*server, topic.value_or(""), outbox::sink::RecordForm::kStream, timeout_ms})) {
     const bool ok = row.error.ok();
     result.Add({Cell(row.check), Cell(ok ? "t" : "f"), Text(ok ? row.detail : row.error.message), Text(row.hint),
                 ok ? Cell() : Cell(outbox::ErrorClassName(row.error.error_class)), Text(row.error.code)});
