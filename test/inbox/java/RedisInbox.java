@@ -7,9 +7,8 @@ import java.util.Map;
 import java.util.UUID;
 import java.util.function.Function;
 import redis.clients.jedis.DefaultJedisClientConfig;
-import redis.clients.jedis.HostAndPort;
-import redis.clients.jedis.JedisPooled;
 import redis.clients.jedis.StreamEntryID;
+import redis.clients.jedis.UnifiedJedis;
 import redis.clients.jedis.exceptions.JedisDataException;
 import redis.clients.jedis.params.XReadGroupParams;
 
@@ -19,13 +18,12 @@ public final class RedisInbox {
     var env = System.getenv();
     var stream = env.get("TOPIC");
     // page: redis
-    var at = URI.create(env.get("REDIS"));
     var options = DefaultJedisClientConfig.builder()
         .blockingSocketTimeoutMillis(10_000) // longer than block: a connection that nobody closed and nobody answers
         .build();
     try (var db = DriverManager.getConnection(env.get("JDBC_URL"));
         var receive = db.prepareStatement("SELECT outbox.receive(?, ?)");
-        var redis = new JedisPooled(new HostAndPort(at.getHost(), at.getPort()), options)) {
+        var redis = new UnifiedJedis(URI.create(env.get("REDIS")), options)) {
       db.setAutoCommit(false);
       try {
         redis.xgroupCreate(stream, "billing", new StreamEntryID("0-0"), true);
