@@ -1,5 +1,5 @@
-// What outbox.doctor() says of triggers that call outbox.emit_row(): which of them emit nothing, stop what writes, or
-// emit in the wrong order [P].
+// What outbox.doctor() says of triggers that call outbox.emit_row(): which of them emit nothing, stop what writes, emit
+// twice or in the wrong order [P].
 #include "admin/show/doctor.h"
 
 namespace outbox::admin {
@@ -8,16 +8,18 @@ namespace {
 
 constexpr size_t kTold = 20;
 
+using Tell = void (Findings::*)(const char*, std::string, std::string);
+
 // Tells of the first rows, and of the others how many there are. Returns how much there was to tell.
 template <typename TellOf>
 size_t TellOfEach(const std::vector<Row>& rows, Findings* findings, const char* what, const char* what_to_do,
-                  TellOf&& tell_of) {
+                  TellOf&& tell_of, Tell tell_of_others = &Findings::Warn) {
   for (size_t i = 0; i < rows.size() && i < kTold; i++) {
     tell_of(rows[i]);
   }
   if (rows.size() > kTold) {
-    findings->Warn("triggers", "And there are " + std::to_string(rows.size() - kTold) + " more such " + what + ".",
-                   what_to_do);
+    (findings->*tell_of_others)(
+        "triggers", "And there are " + std::to_string(rows.size() - kTold) + " more such " + what + ".", what_to_do);
   }
   return rows.size();
 }
@@ -105,6 +107,138 @@ size_t CheckColumns(Findings* findings) {
                     });
 }
 
+// What emit_row() is given, by name: a trigger's arguments, without the zero byte that is behind each.
+constexpr const char* kGiven = R"(
+LATERAL (
+  SELECT coalesce(max(v.value) FILTER (WHERE m.n = 1), '') AS aggregate_type, coalesce(max(v.value) FILTER (WHERE m.n = 2), '') AS key_column,
+         coalesce(max(v.value) FILTER (WHERE m.n = 3), '') AS prefix,
+         string_agg(quote_literal(CASE WHEN m.n = 3 AND v.value = 'null' THEN '' ELSE v.value END), ', ' ORDER BY m.n) AS listed
+  FROM regexp_matches(encode(t.tgargs, 'hex'), '((?:(?!00)..)*)00', 'g') WITH ORDINALITY m (hex, n),
+       convert_from(decode(m.hex[1], 'hex'), getdatabaseencoding()) v (value)
+) g
+)";
+
+// What emit_row() refuses when it is called, and the server takes when the trigger is created. A statement for a view
+// has no rows of its own, and TRUNCATE none at all: there is nothing to type in place of those.
+constexpr const char* kMisused = R"(
+SELECT quote_ident(t.tgname), t.tgrelid::regclass::text,
+       CASE WHEN t.tgtype & 64 <> 0 THEN 'is an INSTEAD OF trigger' WHEN t.tgtype & 2 <> 0 THEN 'is a BEFORE trigger'
+            WHEN t.tgtype & 1 = 0 THEN 'is FOR EACH STATEMENT' WHEN t.tgnargs = 0 THEN 'has no arguments'
+            WHEN t.tgnargs = 1 THEN 'has no key column' ELSE 'has an empty aggregate type' END,
+       CASE WHEN t.tgtype & 64 = 0 AND t.tgtype & 28 <> 0 THEN
+         format('CREATE TRIGGER %I AFTER %s ON %s FOR EACH ROW EXECUTE FUNCTION outbox.emit_row(%s);', t.tgname,
+                concat_ws(' OR ', CASE WHEN t.tgtype & 4 <> 0 THEN 'INSERT' END, CASE WHEN t.tgtype & 16 <> 0 THEN 'UPDATE' END,
+                          CASE WHEN t.tgtype & 8 <> 0 THEN 'DELETE' END),
+                t.tgrelid::regclass,
+                CASE WHEN g.aggregate_type <> '' AND g.key_column <> '' THEN g.listed
+                     ELSE concat_ws(', ', coalesce(quote_literal(nullif(g.aggregate_type, '')), '<aggregate type>'),
+                                    coalesce(quote_literal(nullif(g.key_column, '')), '<key column>')) END) END
+FROM pg_trigger t, )";
+constexpr const char* kIsMisused = R"(
+WHERE t.tgfoid = to_regprocedure('outbox.emit_row()') AND t.tgparentid = 0 AND t.tgenabled <> 'D'
+  AND (t.tgtype & 67 <> 1 OR t.tgnargs < 2 OR g.aggregate_type = '')
+ORDER BY 2, 1)";
+
+size_t CheckUse(Findings* findings) {
+  return TellOfEach(
+      RunSql(Access::kRead, (std::string(kMisused) + kGiven + kIsMisused).c_str()), findings, "triggers",
+      "Mend those that are named first.", [findings](const Row& row) {
+        const std::string again = row[3].has_value() ? " And, if its rows are to be emitted: " + *row[3] : "";
+        findings->Problem("triggers",
+                          RowTrigger(row[0], row[1]) + row[2].value() + ": every write that fires it fails.",
+                          "DROP TRIGGER " + row[0].value() + " ON " + row[1].value() + ";" + again);
+      });
+}
+
+// CREATE TRIGGER takes its arguments as words: NULL there is the text "null".
+constexpr const char* kNamedNull = R"(
+SELECT quote_ident(t.tgname), t.tgrelid::regclass::text, coalesce(nullif(g.prefix, ''), g.aggregate_type),
+       CASE WHEN g.aggregate_type <> 'null' THEN
+         format('BEGIN; DROP TRIGGER %I ON %s; %s EXECUTE FUNCTION outbox.emit_row(%s); COMMIT;', t.tgname, t.tgrelid::regclass,
+                (regexp_match(pg_get_triggerdef(t.oid), '^(.*) EXECUTE FUNCTION '))[1], g.listed) END
+FROM pg_trigger t, )";
+constexpr const char* kIsNamedNull = R"(
+WHERE t.tgfoid = to_regprocedure('outbox.emit_row()') AND t.tgparentid = 0 AND t.tgenabled <> 'D'
+  AND t.tgnargs >= 2 AND 'null' IN (g.aggregate_type, g.prefix)
+ORDER BY 2, 1)";
+
+size_t CheckWords(Findings* findings) {
+  return TellOfEach(RunSql(Access::kRead, (std::string(kNamedNull) + kGiven + kIsNamedNull).c_str()), findings,
+                    "triggers", "Create them again, with an empty text in place of NULL.", [findings](const Row& row) {
+                      const std::string& type = row[2].value();
+                      findings->Warn(
+                          "triggers",
+                          RowTrigger(row[0], row[1]) + "was created with NULL as an argument, which is the word null " +
+                              "there: its events are " + type + ".created, " + type + ".updated and " + type +
+                              ".deleted" + (row[3].has_value() ? "." : ", of the aggregate type null."),
+                          row[3].has_value() ? *row[3] : "Create it again, with the aggregate type that is meant.");
+                    });
+}
+
+// Two that emit the same of the same changes: left by a migration that made a new one, or a partition's own beside that
+// of its parent. To be dropped is the partition's, or the one that fires last. Of two that say which columns or rows
+// they are for, somebody knows.
+constexpr const char* kTwins = R"(
+WITH RECURSIVE emitting AS (
+  SELECT t.oid, t.oid AS made, t.tgrelid, t.tgtype
+  FROM pg_trigger t WHERE t.tgfoid = to_regprocedure('outbox.emit_row()') AND t.tgparentid = 0 AND t.tgenabled IN ('O', 'A')
+  UNION ALL
+  SELECT t.oid, p.made, t.tgrelid, t.tgtype FROM emitting p JOIN pg_trigger t ON t.tgparentid = p.oid WHERE t.tgenabled IN ('O', 'A')
+), given AS (
+  SELECT t.oid, t.tgrelid, t.tgname, g.aggregate_type, g.key_column, coalesce(nullif(g.prefix, ''), g.aggregate_type) AS prefix
+  FROM pg_trigger t, )";
+constexpr const char* kAreTwins = R"(
+  WHERE t.oid IN (SELECT made FROM emitting) AND t.tgqual IS NULL AND t.tgattr = ''
+), twins AS (
+  SELECT DISTINCT CASE WHEN (b.tgrelid = e.tgrelid) < (a.tgrelid = e.tgrelid) OR (b.tgrelid = e.tgrelid) = (a.tgrelid = e.tgrelid) AND b.tgname < a.tgname
+                       THEN ARRAY[b.oid, a.oid] ELSE ARRAY[a.oid, b.oid] END AS pair
+  FROM emitting e JOIN emitting f ON f.tgrelid = e.tgrelid AND f.made < e.made AND f.tgtype & e.tgtype & 28 <> 0
+  JOIN given a ON a.oid = e.made JOIN given b ON b.oid = f.made
+  WHERE (a.aggregate_type, a.key_column, a.prefix) = (b.aggregate_type, b.key_column, b.prefix)
+)
+SELECT quote_ident(t.tgname), t.tgrelid::regclass::text, quote_ident(o.tgname), nullif(o.tgrelid, t.tgrelid)::regclass::text
+FROM twins w JOIN pg_trigger t ON t.oid = w.pair[2] JOIN pg_trigger o ON o.oid = w.pair[1] ORDER BY 2, 1, 3)";
+
+size_t CheckTwins(Findings* findings) {
+  return TellOfEach(RunSql(Access::kRead, (std::string(kTwins) + kGiven + kAreTwins).c_str()), findings, "triggers",
+                    "Drop one of two.", [findings](const Row& row) {
+                      findings->Warn("triggers",
+                                     RowTrigger(row[0], row[1]) + "emits what trigger " + row[2].value() +
+                                         (row[3].has_value() ? " on " + *row[3] : "") +
+                                         " emits as well: of each change there are two events.",
+                                     "DROP TRIGGER " + row[0].value() + " ON " + row[1].value() + ";");
+                    });
+}
+
+// Tables below one with such a trigger by INHERITS, which takes no trigger along, that have none. (They may be where
+// rows go that are done with.)
+constexpr const char* kWithout = R"(
+WITH RECURSIVE below AS (
+  SELECT t.oid AS made, i.inhrelid AS relation
+  FROM pg_trigger t JOIN pg_inherits i ON i.inhparent = t.tgrelid JOIN pg_class c ON c.oid = i.inhrelid
+  WHERE t.tgfoid = to_regprocedure('outbox.emit_row()') AND t.tgparentid = 0 AND t.tgenabled IN ('O', 'A') AND NOT c.relispartition
+  UNION
+  SELECT b.made, i.inhrelid FROM below b JOIN pg_inherits i ON i.inhparent = b.relation
+)
+SELECT DISTINCT ON (b.relation::regclass::text) b.relation::regclass::text, t.tgrelid::regclass::text, quote_ident(t.tgname),
+       overlay(d.def PLACING ' ON ' || b.relation::regclass FROM position(' ON ' || t.tgrelid::regclass IN d.def) FOR length(' ON ' || t.tgrelid::regclass)) || ';'
+FROM below b JOIN pg_class c ON c.oid = b.relation JOIN pg_trigger t ON t.oid = b.made, pg_get_triggerdef(t.oid) d (def)
+WHERE c.relkind = 'r' AND NOT EXISTS (SELECT FROM pg_trigger o WHERE o.tgrelid = b.relation AND o.tgfoid = t.tgfoid)
+ORDER BY 1, 2, 3)";
+
+size_t CheckChildren(Findings* findings) {
+  return TellOfEach(
+      RunSql(Access::kRead, kWithout), findings, "tables", "Row triggers are inherited by partitions alone.",
+      [findings](const Row& row) {
+        findings->Note("triggers",
+                       "Table " + row[0].value() + " inherits from " + row[1].value() + ", but not its trigger " +
+                           row[2].value() + ", which calls outbox.emit_row(): rows of " + row[0].value() +
+                           " emit nothing.",
+                       "If they are to be emitted: " + row[3].value());
+      },
+      &Findings::Note);
+}
+
 // AFTER triggers of a row fire by name, and what one of them changes has all of its own triggers fire before the next
 // one. So an emit_row trigger behind one that changes the same row emits the newer version of it first. What runs for
 // foreign keys does not: its changes queue behind the statement's. Nor does what fires at commit. A trigger that is
@@ -155,7 +289,8 @@ size_t CheckFiringOrder(Findings* findings) {
 }  // namespace
 
 size_t CheckRowTriggers(Findings* findings) {
-  return CheckColumns(findings) + CheckSilent(findings) + CheckFiringOrder(findings);
+  return CheckUse(findings) + CheckColumns(findings) + CheckWords(findings) + CheckSilent(findings) +
+         CheckTwins(findings) + CheckFiringOrder(findings) + CheckChildren(findings);
 }
 
 }  // namespace outbox::admin
