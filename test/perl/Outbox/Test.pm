@@ -137,16 +137,18 @@ sub wait_for_value
 }
 
 # Polls until the condition holds; returns whether it came to that. A look counts for five seconds at most, however long the
-# machine stood still in it.
+# machine stood still in it. Looks are fewer as it takes longer: most start a psql and a server process.
 sub wait_until
 {
 	my ($condition, $timeout) = @_;
 	my $left = $timeout // $PostgreSQL::Test::Utils::timeout_default;
+	my $pause = 0.05;
 	while ($left > 0)
 	{
 		my $began = time;
 		return 1 if $condition->();
-		sleep 0.05;
+		sleep $pause;
+		$pause = min($pause * 1.3, 0.25);
 		$left -= min(time - $began, 5);
 	}
 	return 0;
