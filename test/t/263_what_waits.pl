@@ -56,15 +56,20 @@ is(sql($innocent), '0 258', 'nobody else has anything waiting');
 # --- much is emitted that no paused route wants: what is known does not swing ---
 my $noise = $node->background_psql('postgres');
 $noise->query_until(qr/begun/, "\\echo begun\nSET outbox.lone_emit = allow; DO \$\$ BEGIN FOR i IN 1 .. 3000 LOOP PERFORM outbox.emit_text('noise', 'k' || i, 'e', 'x'); COMMIT; END LOOP; END \$\$;\n");
-my (%figure, %counted);
+my $known = q{SELECT string_agg(value::text, ' ' ORDER BY name) FROM outbox.metrics() WHERE labels ->> 'route' = 'busy' AND name IN ('outbox_pending_events', 'outbox_pending_estimated')};
+my (%figure, %counted, @apart);
 foreach (1 .. 1000)
 {
 	my $emitting = sql(q(SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query ~ 'noise' AND pid <> pg_backend_pid()));
-	$figure{ sql(figure('pending_events', 'busy')) }++;
+	my ($estimated, $pending) = split / /, sql($known);
+	# A position that is saved only now is looked behind anew: for a moment it is an estimate, and says so.
+	push @apart, $pending if $estimated && abs($pending - 6000) > 300;
+	$figure{$pending}++ if !$estimated;
 	$counted{ sql(q(SELECT pending FROM outbox.lag WHERE route = 'busy')) }++;
 	last if !$emitting && sql(figure('pending_estimated', 'busy')) eq '0';
 }
 is(join(' ', sort keys %figure), '6000', 'in the figures');
+is("@apart", '', 'nor is an estimate far from it');
 is(join(' ', sort keys %counted), '6000', 'and in outbox.lag');
 is(sql($innocent), '0 258', 'nor do others have any of it');
 $noise->quit;
