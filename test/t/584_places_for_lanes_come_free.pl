@@ -32,6 +32,9 @@ like(doctor(), qr/^warning 4 lanes have a relay worker and no place to show what
 is(metric('owned') . ' ' . metric('unowned'), '4 0', 'figures count them as lanes that a worker has');
 
 # --- places come free, and their worker is busy elsewhere ---
+# (The other database's has nothing to begin a window for, and does not stand there as well.)
+sql(q(SELECT outbox.pause('wide', reason => 'test')), 'other');
+ok(wait_until(sub { sql(q(SELECT count(*) FROM outbox.lag WHERE state = 'paused'), 'other') eq '16' }, 60), 'the other database is paused');
 Outbox::Faults::arm('window.start', 'wait');
 sql(q(SELECT outbox.emit('t', 1, 'e', '{}')));
 ok(wait_until(sub { -e "$ENV{OUTBOX_FAULT_DIR}/window.start.waiting" }, 60), 'their worker stands');
