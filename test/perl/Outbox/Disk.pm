@@ -5,10 +5,11 @@ package Outbox::Disk;
 use strict;
 use warnings;
 
+use Fcntl qw(:flock);
 use Test::More;
 
 my $disk = $ENV{OUTBOX_SMALL_DISK};
-my @made;
+my (@made, $lock);
 
 sub available { return defined $disk }
 
@@ -19,10 +20,16 @@ sub skip_without
 	return;
 }
 
-# A new directory there; it goes with the test. Use this module before Outbox::Test: servers have ended by then.
+# A new directory there; it goes with the test. Use this module before Outbox::Test: servers have ended by then. One test
+# at a time has the disk; others wait for it here.
 sub directory
 {
 	my ($name) = @_;
+	if (!$lock)
+	{
+		open $lock, '>', "$disk/lock" or die "$disk/lock: $!";
+		flock $lock, LOCK_EX or die "$disk/lock: $!";
+	}
 	mkdir "$disk/$name" or die "$disk/$name: $!";
 	push @made, "$disk/$name";
 	return "$disk/$name";
