@@ -11,11 +11,11 @@
 
 #include "base/histogram.h"
 #include "base/recent.h"
+#include "base/status.h"
 
 namespace outbox {
 
-inline constexpr size_t kErrorClasses = 8;  // base/status.h: ErrorClass
-inline constexpr size_t kParkedStates = 4;  // relay/common/parked_log.h: ParkedState
+inline constexpr size_t kParkedStates = 4;  // relay/common/parked_log.h: ParkedState (relay/common/meter.h compares)
 
 // How a route gets through a backlog, whichever workers have its lanes: a spell of time in which some lane of it was
 // always behind. A lane that reads window after window is behind for a moment all the time, so it counts once that has
@@ -76,7 +76,8 @@ struct RouteFigures {
   Latency acknowledgement;                    // from submission to acknowledgement: the destination alone
   Drain drain;
 
-  // Everything that is kept over a restart, in an order that is only ever added to.
+  // Everything that is kept over a restart. A change here, at the end as well, is another form of the file: see kMagic
+  // in metrics/stats_file.cpp.
   template <typename Fn>
   void ForEach(Fn&& fn) {
     for (Counter* counter : {&attempts, &published, &published_bytes, &retried, &possible_duplicates, &windows}) {

@@ -1,6 +1,7 @@
 // Errors by value [-]. An error's class, never its text, decides what happens next (design: "Errors have classes").
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -16,7 +17,10 @@ enum class ErrorClass : uint8_t {
   kConfig = 5,       // credentials, TLS, an option: like destination, but an operator must act
   kFatalClient = 6,  // the client library's handle is dead; a new one is made
   kInternal = 7,     // a bug of outbox; treated as destination trouble and logged loudly
+  kLast = kInternal,
 };
+
+inline constexpr size_t kErrorClasses = static_cast<size_t>(ErrorClass::kLast) + 1;
 
 // Lower-case word for views and messages: "message", "topic", ...
 const char* ErrorClassName(ErrorClass error_class);

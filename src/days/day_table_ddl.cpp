@@ -4,7 +4,6 @@
 #include "pg/log_line.h"
 #include "pg/owner.h"
 #include "pg/schemas.h"
-#include "pg/transaction.h"
 
 extern "C" {
 #include "catalog/indexing.h"

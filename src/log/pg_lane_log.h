@@ -1,5 +1,5 @@
-// relay::LaneLog over Postgres: one lane's reading of the log, its progress and its parked events [P behind, no
-// Postgres type in sight]. For use in a relay worker only (it runs transactions of its own), on its one thread, with
+// relay::LaneLog over Postgres: one lane's reading of the log and its progress [P behind, no Postgres type in
+// sight]. For use in a relay worker only (it runs transactions of its own), on its one thread, with
 // pg::PinSessionSettings() done. The destructor frees memory and closes its sort file; it never calls Postgres.
 #pragma once
 

@@ -9,8 +9,6 @@
 #include "log/progress/side_rows.h"
 #include "log/window/row.h"
 #include "parked/statements.h"
-#include "pg/clock.h"
-#include "pg/encoding.h"
 #include "pg/sql.h"
 #include "pg/wall.h"
 

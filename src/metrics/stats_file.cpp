@@ -15,7 +15,7 @@ namespace {
 
 constexpr char kFile[] = PGSTAT_STAT_PERMANENT_DIRECTORY "/outbox.stat";
 constexpr char kNewFile[] = PGSTAT_STAT_PERMANENT_DIRECTORY "/outbox.stat.tmp";
-constexpr uint32 kMagic = 0x0B0F1604;  // of this form; another one for any other
+constexpr uint32 kMagic = 0x0B0F1604;  // of this form (RouteFigures and what is below); another one for any other
 
 enum class Part : uint32 { kEnd, kDatabase, kRoute, kDestination, kPrepared };
 

@@ -1,5 +1,5 @@
 // The sink interface [-]: what speaks to one destination. Implemented by the Kafka and Redis sinks (inside their
-// executables), by ProcessSink (which carries the calls to such an executable) and by the log sink.
+// executables), by ProcessSink (which carries the calls to such an executable), by the log sink and the null sink.
 //
 // Single-threaded: all calls come from the owner's thread, and none blocks. The owner waits on wait() and calls Poll().
 //

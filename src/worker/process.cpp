@@ -3,7 +3,6 @@
 #include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/log_line.h"
-#include "pg/settings.h"
 #include "pg/transaction.h"
 #include "worker/start_mark.h"
 

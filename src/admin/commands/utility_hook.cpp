@@ -13,7 +13,6 @@
 #include "admin/guard/loss.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
-#include "pg/worker_slot.h"
 
 extern "C" {
 #include "nodes/parsenodes.h"

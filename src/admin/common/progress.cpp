@@ -4,7 +4,6 @@
 
 #include "admin/common/operation.h"
 #include "base/monotonic.h"
-#include "pg/encoding.h"
 
 extern "C" {
 #include "mb/pg_wchar.h"

@@ -1,7 +1,6 @@
 // outbox.lone_emit and what doctor() says of it: transactions that emitted and changed nothing else [P].
 #include "admin/show/doctor.h"
 #include "pg/entry.h"
-#include "pg/lone_emit.h"
 #include "pg/settings.h"
 #include "pg/shared.h"
 

@@ -212,7 +212,8 @@ void AddRouteFigures(const Labels* labels, const outbox::RouteFigures& figures, 
                    static_cast<double>(failed));
     }
   }
-  static constexpr const char* kStates[outbox::kParkedStates] = {"retrying", "blocked", "scheduled", kDeadState};
+  static constexpr const char* kStates[outbox::kParkedStates] = {"retrying", "blocked", "scheduled",
+                                                                 kDeadState};  // as ParkedState
   for (size_t i = 0; i < outbox::kParkedStates; i++) {
     if (const uint64 parked = ValueOf(figures.parked[i]); parked > 0 || kStates[i] == kDeadState) {
       samples->Add(kParkings, labels, "state", kStates[i], static_cast<double>(parked));

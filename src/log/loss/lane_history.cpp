@@ -1,9 +1,7 @@
 #include "log/loss/lane_history.h"
 
 #include "days/log_table_list.h"
-#include "log/progress/place_arguments.h"
 #include "log/window/row.h"
-#include "pg/encoding.h"
 #include "pg/sql.h"
 
 namespace outbox::log {

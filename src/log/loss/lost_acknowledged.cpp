@@ -2,7 +2,6 @@
 
 #include <span>
 
-#include "log/progress/place_arguments.h"
 #include "log/window/row.h"
 #include "pg/encoding.h"
 #include "pg/sql.h"

@@ -6,7 +6,6 @@
 #include "days/with_day_table.h"
 #include "format/route_spec.h"
 #include "log/loss/rewind_plan.h"
-#include "log/progress/place_arguments.h"
 #include "log/window/row.h"
 #include "parked/erasures.h"
 #include "parked/nothing_parked.h"

@@ -4,8 +4,6 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "log/progress/place_arguments.h"
-#include "pg/encoding.h"
 #include "pg/sql.h"
 #include "sink/places.h"
 

@@ -12,11 +12,9 @@
 #include "log/loss/rewind_plan.h"
 #include "log/loss/rewind_words.h"
 #include "log/progress/lane_tables.h"
-#include "log/progress/place_arguments.h"
 #include "log/progress/side_rows.h"
 #include "log/window/row.h"
 #include "parked/statements.h"
-#include "pg/encoding.h"
 #include "pg/log_line.h"
 #include "pg/sql.h"
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "log/progress/side_rows.h"
-#include "log/window/row.h"
 #include "pg/encoding.h"
 #include "pg/sql.h"
 

@@ -1,8 +1,6 @@
 #include "log/loss/rewind_words.h"
 
 #include "base/utf8.h"
-#include "log/progress/place_arguments.h"
-#include "pg/encoding.h"
 #include "pg/sql.h"
 
 namespace outbox::log {

@@ -14,6 +14,8 @@
 
 namespace outbox::relay {
 
+static_assert(kParkedStates == static_cast<size_t>(ParkedState::kLast) + 1);
+
 // Where a lane's figures are. Both outlive it; nullptr: nothing is counted, or commit times are not known.
 struct MeterPlace {
   RouteFigures* figures = nullptr;

@@ -23,6 +23,7 @@ enum class ParkedState : uint8_t {
   kBlocked,    // behind an event of its key, or its key is paused
   kScheduled,  // to be delivered at `due`
   kDead,       // not tried again until an operator redrives it
+  kLast = kDead,
 };
 
 // Whether an event in this state has a time at which it is sent.
