@@ -50,13 +50,15 @@ inline std::string Command(std::initializer_list<std::string_view> arguments) {
   return out;
 }
 
-// Commands one behind the other, taken from the front. Keeps its memory when it is empty.
+// Commands one behind the other, taken from the front. Keeps some memory when it is empty. Where it never is, because
+// the way to the server is slow, it is as large as what has not been taken, and not as what was put there since.
 class Buffer {
  public:
-  // Where at most `room` bytes may be put; then End() with what a Put function returned.
+  // Where at most `room` bytes may be put; then End() with what a Put function returned. What bytes() returned before
+  // holds no more.
   char* Begin(size_t room) {
     if (bytes_.size() < end_ + room) {
-      bytes_.resize(std::max(2 * bytes_.size(), end_ + room));
+      MakeRoom(room);
     }
     return bytes_.data() + end_;
   }
@@ -77,8 +79,28 @@ class Buffer {
   }
   bool empty() const { return begin_ == end_; }
   std::string_view bytes() const { return {bytes_.data() + begin_, end_ - begin_}; }
+  // What it takes here.
+  size_t held() const { return bytes_.size(); }
 
  private:
+  // What waits is moved to the front once no less was taken from there: each byte costs the same, however many wait.
+  // Before, the buffer grows. One that is much too large for what waits is changed for a smaller one.
+  void MakeRoom(size_t room) {
+    const size_t waiting = end_ - begin_;
+    const bool fits = begin_ >= waiting && waiting + room <= bytes_.size();
+    const bool much_too_large = bytes_.size() > kKept && bytes_.size() / 4 > waiting + room;
+    if (fits && !much_too_large) {
+      std::memmove(bytes_.data(), bytes_.data() + begin_, waiting);
+    } else {
+      const size_t size = fits ? std::max(kKept, 2 * (waiting + room)) : std::max(2 * bytes_.size(), waiting + room);
+      std::vector<char> other(size);
+      std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(begin_), waiting, other.begin());
+      bytes_.swap(other);
+    }
+    begin_ = 0;
+    end_ = waiting;
+  }
+
   static constexpr size_t kKept = size_t{4} << 20;
   std::vector<char> bytes_;
   size_t begin_ = 0;
