@@ -80,7 +80,7 @@ void MarkInterruptedReplays() {
       "SELECT number FROM outbox.replay WHERE state = 'copying' FOR UPDATE SKIP LOCKED", 0, {}, nullptr};
   static Statement mark = {
       "UPDATE outbox.replay SET state = 'interrupted' WHERE number = ANY ($1)", 1, {INT8ARRAYOID}, nullptr};
-  pg::InTransaction(ErrorContext(), [&] {
+  pg::InTransaction(CurrentMemoryContext, [&] {
     RunStatement(&copying, nullptr);
     Column numbers(SPI_processed);
     for (uint64 row = 0; row < SPI_processed; row++) {
