@@ -1,5 +1,7 @@
 #include "pg/log_line.h"
 
+#include "base/fault_point.h"
+
 extern "C" {
 #include "lib/stringinfo.h"
 }
@@ -53,6 +55,7 @@ void NameLogLines(const char* process, const char* database) {
 }
 
 int LogEvent(const char* event, std::initializer_list<LogField> fields) {
+  OUTBOX_FAULT_POINT("log.line");
   StringInfoData text;
   initStringInfo(&text);
   AppendField(&text, {"event", event});

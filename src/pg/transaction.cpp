@@ -23,6 +23,17 @@ constexpr int64_t kPatienceComesBack = 1'000'000;  // microseconds after the las
 const char* patience = nullptr;                    // as set now; nullptr: not set by outbox
 int64_t refused_at = INT64_MIN / 2;
 
+volatile sig_atomic_t cancels = true;            // PostgreSQL may be asked to cancel what runs
+volatile sig_atomic_t cancel_asked_for = false;  // while it might not
+
+void LetCancels() {
+  cancels = true;
+  if (cancel_asked_for) {
+    cancel_asked_for = false;
+    CancelTransaction();
+  }
+}
+
 void SetPatience(const char* wanted) {
   if (patience != wanted) {
     SetConfigOption("lock_timeout", wanted, PGC_SUSET, PGC_S_OVERRIDE);
@@ -31,6 +42,28 @@ void SetPatience(const char* wanted) {
 }
 
 }  // namespace
+
+void CancelTransaction() {
+  if (cancels) {
+    InterruptPending = true;
+    QueryCancelPending = true;
+  } else {
+    cancel_asked_for = true;
+  }
+}
+
+void HoldCancels() {
+  cancels = false;
+  if (QueryCancelPending) {
+    QueryCancelPending = false;
+    cancel_asked_for = true;
+  }
+}
+
+void ForgetCancel() {
+  cancel_asked_for = false;
+  QueryCancelPending = false;
+}
 
 void LimitLockWaits() {
   SetPatience(kPatience);
@@ -103,6 +136,7 @@ void BeginTransaction() {
     SetPatience(MonotonicMicros() - refused_at < kPatienceComesBack ? kLittlePatience : kPatience);
   }
   SetCurrentStatementStartTimestamp();
+  LetCancels();
   StartTransactionCommand();
   GetUserIdAndSecContext(&connected_role, &connected_context);
   if (transaction_role != InvalidOid) {
@@ -117,12 +151,14 @@ void BeginTransaction() {
 void CommitTransaction() {
   SPI_finish();
   PopActiveSnapshot();
-  CommitTransactionCommand();                                 // still as that role: deferred triggers run now
+  CommitTransactionCommand();  // still as that role: deferred triggers run now
+  HoldCancels();
   SetUserIdAndSecContext(connected_role, connected_context);  // an abort does this by itself
   pgstat_report_stat(false);
 }
 
 void AbortTransaction() {
+  HoldCancels();
   AbortCurrentTransaction();
 }
 

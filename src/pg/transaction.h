@@ -44,6 +44,15 @@ inline LocalTransactionId CurrentTransaction() {
 #endif
 }
 
+// Cancels the transaction that runs, or else the next one; for signal handlers of background processes. Between two of
+// them nothing is cancelled: PostgreSQL does that wherever it looks for interrupts, also behind each line that is
+// written to the server's log, and there it would jump over frames that own things.
+void CancelTransaction();
+// Before the first transaction it is PostgreSQL's own, which connects, that is cancelled. From now on as above. Plain.
+void HoldCancels();
+// What was asked for and not done is not wanted any more. Plain.
+void ForgetCancel();
+
 void BeginTransaction();   // plain: starts a transaction, pushes a snapshot, connects SPI
 void CommitTransaction();  // plain
 void AbortTransaction();   // plain; safe in any state

@@ -1,6 +1,7 @@
 #include "worker/databases.h"
 
 #include "pg/shared.h"
+#include "pg/transaction.h"
 
 extern "C" {
 #include "catalog/pg_database.h"
@@ -9,14 +10,14 @@ extern "C" {
 
 namespace outbox::worker {
 
-DatabaseList ReadDatabases(MemoryContext context) {
+namespace {
+
+void ReadInto(DatabaseList* into, MemoryContext context) {
   DatabaseList list = {0, nullptr, 0, nullptr, nullptr};
   int room = 64;
   list.all = static_cast<Oid*>(MemoryContextAlloc(context, room * sizeof(Oid)));
   list.eligible = static_cast<Oid*>(MemoryContextAlloc(context, room * sizeof(Oid)));
   list.eligible_names = static_cast<NameData*>(MemoryContextAlloc(context, room * sizeof(NameData)));
-  StartTransactionCommand();
-  (void)GetTransactionSnapshot();
   Relation relation = table_open(DatabaseRelationId, AccessShareLock);
   TableScanDesc scan = table_beginscan_catalog(relation, 0, nullptr);
   for (HeapTuple tuple = heap_getnext(scan, ForwardScanDirection); HeapTupleIsValid(tuple);
@@ -37,7 +38,14 @@ DatabaseList ReadDatabases(MemoryContext context) {
   }
   table_endscan(scan);
   table_close(relation, AccessShareLock);
-  CommitTransactionCommand();
+  *into = list;
+}
+
+}  // namespace
+
+DatabaseList ReadDatabases(MemoryContext context) {
+  DatabaseList list = {};
+  pg::InTransaction(context, [&] { ReadInto(&list, context); });
   return list;
 }
 

@@ -1,4 +1,4 @@
-// The databases of the server [P]. For the launcher, which is connected to none: shared catalogs only. Plain code.
+// The databases of the server [P]. For the launcher, which is connected to none: shared catalogs only.
 #pragma once
 
 #include "pg/prelude.h"
@@ -13,12 +13,13 @@ struct DatabaseList {
   NameData* eligible_names;
 };
 
-// Runs its own transaction; the arrays are allocated in `context`.
+// Runs its own transaction; the arrays are allocated in `context`. Throws PgError.
 DatabaseList ReadDatabases(MemoryContext context);
 
+// Plain.
 bool Contains(const Oid* oids, int count, Oid wanted);
 
-// Lifts the bars of backends that have gone without doing so (they were killed). Takes the lock.
+// Lifts the bars of backends that have gone without doing so (they were killed). Takes the lock. Plain.
 void LiftDeadBars();
 
 }  // namespace outbox::worker

@@ -9,6 +9,7 @@
 #include "pg/log_line.h"
 #include "pg/process_slots.h"
 #include "pg/settings.h"
+#include "pg/transaction.h"
 #include "pg/wait.h"
 #include "worker/databases.h"
 #include "worker/process.h"
@@ -168,8 +169,7 @@ bool MayWarn(Moment* last) {
 }
 
 // Databases that are new to this launcher get a keeper that looks for an outbox; what is gone or closed is forgotten.
-void ScanDatabases(MemoryContext context) {
-  DatabaseList list = ReadDatabases(context);
+void ScanDatabases(const DatabaseList& list) {
   state->names.clear();
   for (int i = 0; i < list.eligible_count; i++) {
     state->names.emplace_back(list.eligible[i], list.eligible_names[i]);
@@ -444,6 +444,19 @@ void ForgiveTheLiving(Moment now) {
   }
 }
 
+// Returns false if SIGTERM came meanwhile: all else is thrown on.
+bool FindDatabases(MemoryContext context, DatabaseList* list) {
+  try {
+    *list = ReadDatabases(context);
+    return true;
+  } catch (const pg::PgError& error) {
+    if (error.sqlstate() != ERRCODE_QUERY_CANCELED || !Terminated()) {
+      throw;
+    }
+  }
+  return false;
+}
+
 void Turn(MemoryContext context) {
   Moment now = MonotonicMicros();
   state->next_wake = After(now, kScanEveryMs);
@@ -453,7 +466,11 @@ void Turn(MemoryContext context) {
   DecideWanted(now);
   Reap(now);  // frees slots of databases where a keeper found nothing
   if (pg_atomic_exchange_u32(&Shared()->launcher_pending, 0) != 0 || now >= state->next_scan) {
-    ScanDatabases(context);
+    DatabaseList list = {};
+    if (!FindDatabases(context, &list)) {
+      return;
+    }
+    ScanDatabases(list);
     state->next_scan = After(now, kScanEveryMs);
   }
   DecideWanted(now);
@@ -507,6 +524,7 @@ void LauncherMain() {
   pg_atomic_write_u64(&Shared()->launcher_turn, 0);
   LWLockRelease(Shared()->lock);
   BackgroundWorkerInitializeConnection(nullptr, nullptr, 0);
+  pg::HoldCancels();
   pgstat_report_appname(MyBgworkerEntry->bgw_type);
   pgstat_report_activity(STATE_IDLE, "idle");
 

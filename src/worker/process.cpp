@@ -20,8 +20,7 @@ volatile sig_atomic_t terminated = false;
 void HandleTerminate(SIGNAL_ARGS) {
   int save_errno = errno;
   terminated = true;
-  InterruptPending = true;
-  QueryCancelPending = true;
+  pg::CancelTransaction();
   SetLatch(MyLatch);
   errno = save_errno;
 }
@@ -31,8 +30,7 @@ void HandleTerminate(SIGNAL_ARGS) {
 void HandleInterrupt(SIGNAL_ARGS) {
   int save_errno = errno;
   if (get_timeout_indicator(LOCK_TIMEOUT, false)) {
-    InterruptPending = true;
-    QueryCancelPending = true;
+    pg::CancelTransaction();
     SetLatch(MyLatch);
   }
   errno = save_errno;
@@ -68,13 +66,13 @@ bool StopRequested() {
 }
 
 void LeaveClock(MemoryContext context) {
-  QueryCancelPending = false;  // as below
+  pg::ForgetCancel();  // as below
   pg::PendingError error;
   (void)pg::Attempt([context] { pg::InTransaction(context, [] { pg::SettleCeiling(); }); }, &error);
 }
 
 void ProcessInterruptsBetweenTurns() {
-  QueryCancelPending = false;  // from SIGTERM, or a lock that came at the last moment: there is nothing to cancel now
+  pg::ForgetCancel();  // from SIGTERM, or a lock that came at the last moment: there is nothing to cancel now
   (void)get_timeout_indicator(LOCK_TIMEOUT, true);
   CHECK_FOR_INTERRUPTS();
   if (ConfigReloadPending) {
@@ -126,6 +124,7 @@ pg::SlotTicket BecomeWorker() {
   // This also avoids deadlock errors in other sessions: a worker gives up before their deadlock_timeout.
   pg::LimitLockWaits();
   pgstat_report_appname(MyBgworkerEntry->bgw_type);
+  pg::HoldCancels();
   if (StopRequested()) {
     proc_exit(0);
   }

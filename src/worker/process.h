@@ -7,8 +7,8 @@
 namespace outbox::worker {
 
 // SIGHUP reloads the configuration, SIGTERM asks to leave in good order: it sets a flag and the latch, and cancels the
-// current transaction (a lock wait or a long read), nothing else. SIGINT ends a wait for a lock that has lasted for
-// lock_timeout, and nothing else. Unblocks signals.
+// transaction that runs (a lock wait or a long read) or else the next one, nothing else. SIGINT ends a wait for a lock
+// that has lasted for lock_timeout, and nothing else. Unblocks signals.
 void InstallSignalHandlers();
 
 // Whether SIGTERM came, the slot was asked to stop, or the database is barred.

@@ -318,7 +318,7 @@ void RelayPublisher::TakePlaces(uint32_t server, const std::string& name, int64_
   if (shown->slot == nullptr) {
     shown->slot = TakeDestinationSlot(self_.database, server, name.c_str(), self_.incarnation);
   }
-  shown->figures = metrics::TakeDestination(self_.database, server);
+  shown->figures = pg::Guard([&] { return metrics::TakeDestination(self_.database, server); });
 }
 
 void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {

@@ -34,6 +34,10 @@ redis_route($node, $forgetful, 'forgetful', topic => q('forgetful'), aggregate_t
 # Its events have no legal topic: they are parked.
 kafka_route($node, $kafka, 'strange', aggregate_types => q('{strange}'), topic => q('strange.{event_type}'));
 
+# Each of its events is a line of the server's log.
+$node->safe_psql('postgres', q(CREATE SERVER lines FOREIGN DATA WRAPPER outbox_log;
+	SELECT outbox.create_route('lines', server => 'lines', topic => 'lines', aggregate_types => '{line}')));
+
 # Statements that may fail: whatever server process they ask is killed now and then (and then psql() dies).
 sub try_sql
 {
@@ -86,6 +90,7 @@ my %how = (
 	'drop.tick.' => sub { old_table('tick', 'at', "VALUES ('2020-01-01 12:00+00', '8:8:')") },
 	'drop.' => sub { old_log(); every_route() },
 	'log_table.' => sub { old_log(); every_route() },
+	'log.' => \&log_line,
 	'spare.' => \&spare,
 	'adopt.' => sub
 	{
@@ -134,7 +139,8 @@ sub old_progress { return old_table('progress', 'route_id, lane, at', "(at, rout
 	SELECT '2020-01-01 12:00+00', route_id, lane, 0, '5:5:' FROM outbox_internal.lane LIMIT 1") }
 # A table is dropped when the saved position of every lane is behind it, and a lane that delivers nothing saves its own twice
 # a minute only.
-sub every_route { refused(); return try_sql("SELECT count(outbox.emit_text('side', i, 'x', 'x')) FROM generate_series(1, 3) i") }
+sub log_line { return try_sql(q(SELECT outbox.emit_text('line', 1, 'x', 'x'))) }
+sub every_route { refused(); log_line(); return try_sql("SELECT count(outbox.emit_text('side', i, 'x', 'x')) FROM generate_series(1, 3) i") }
 # The table of the day has another name for a moment: what is emitted goes to the spare table.
 sub spare
 {
