@@ -5,9 +5,11 @@
 // (before 5.13, or switched off) or no seccomp the step is left out: DescribeConfinement() says what there is. No
 // privileges are needed, also not in containers.
 //
-//   ConfineProcess   no new privileges, no capabilities; refused from then on (seccomp): starting programs, looking
-//                    into other processes and signalling them, mounts and namespaces, the kernel's loaders and clocks,
-//                    SysV shared memory, io_uring, open by handle
+//   ConfineProcess   no new privileges, no capabilities; refused from then on (seccomp, refused_calls.cpp): starting
+//                    programs and processes, looking into other processes, signalling them (also by way of a file's
+//                    owner), setting their limits, priorities and processors, SysV memory, semaphores and queues,
+//                    POSIX queues, keys, mounts and namespaces, the kernel's loaders and clocks, io_uring, open by
+//                    handle
 //   ConfineSockets   no Unix-domain socket can be made (seccomp) but pairs of connected ones: the server's own lets its
 //                    user in as a superuser where pg_hba.conf says `local ... peer`. Not where an option of the
 //                    destination names one: which of them is connected to, nothing here can tell
@@ -15,10 +17,11 @@
 //                    certificates, /proc and /sys, and what the destination's options name: a file, and for the sake
 //                    of certificates that are renewed its directory, unless a data directory of PostgreSQL would be
 //                    opened with it (data_directories.h). Where the sink says so also /tmp. No signals and no abstract
-//                    sockets beyond this process, from the version of landlock on that has it
+//                    sockets beyond this process, from the version of landlock on that has it. Without landlock files
+//                    stay open, and in /proc with them what other processes of the user have in memory and environment
 //
 // Not confined: the network (brokers are anywhere), what is open already (the socket, standard error), memory and CPU.
-// Sanitizer builds keep files and programs open: their runtimes write reports and start symbolizers.
+// Sanitizer builds keep files, programs and processes open: their runtimes write reports and start symbolizers.
 #pragma once
 
 #include <string>

@@ -20,7 +20,11 @@ $kafka->create_topic('confined', 1) if $kafka;
 my $abstract = "outbox-test-$$";
 my $listens = IO::Socket::UNIX->new(Type => SOCK_STREAM(), Local => "\0$abstract", Listen => 8) or die $!;
 my $own = $node->host . '/.s.PGSQL.' . $node->port;
-Outbox::Faults::put('escape', join("\n", $node->data_dir . '/PG_VERSION', $own, "\@$abstract", ''));
+# Another process of the server's user: 616 looks what becomes of one.
+my $other = fork // die "fork: $!";
+if ($other == 0) { setpgrp; exec 'sleep', '3600' or die "sleep: $!" }
+END { kill 'KILL', $other if $other }
+Outbox::Faults::put('escape', join("\n", $node->data_dir . '/PG_VERSION', $own, "\@$abstract", "process $other", ''));
 
 # By a name, so that the resolver is needed, which reads files.
 $node->safe_psql('postgres', "CREATE SERVER redis FOREIGN DATA WRAPPER outbox_redis OPTIONS (host 'localhost', port '$redis->{port}');
@@ -49,9 +53,10 @@ SKIP:
 	skip "this kernel has neither seccomp nor landlock for a sink process ($tries[0])", 1 unless grep { /seccomp|landlock/ } @tries;
 	foreach my $try (@tries)
 	{
-		my ($have, $did) = split /:/, $try;
+		my ($have, $did) = split /:/, $try, 2;
 		diag("not confined in full on this kernel: $have") if $have ne 'no_new_privs seccomp landlock';
 		like($did, qr/trace refused signal refused program refused self done/, "processes and programs: $did") if $have =~ /seccomp/;
+		like($did, qr/ process:(?: (?!environment)\S+ refused)+ environment \w+ itself:(?: \S+ done)+ environment clean$/, "another process: $did") if $have =~ /seccomp/;
 		like($did, qr/ socket refused socket refused datagrams refused pair done/, "Unix-domain sockets: $did") if $have =~ /seccomp/;
 		like($did, qr/read refused list refused write refused move refused memory refused/, "files: $did") if $have =~ /landlock/;
 	}
