@@ -207,6 +207,9 @@ std::vector<std::string> ConfineFiles(const FileNeeds& needs) {
 #endif
     landlock_on = rules.Enforce();
   }
+  if (seccomp_on && !needs.temporary) {  // libkrb5 sets the mode of a file of tickets that it makes
+    RefuseChangesOfFiles();
+  }
 #ifdef OUTBOX_FAULT_POINTS
   TryToEscape();
 #endif

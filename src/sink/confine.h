@@ -9,14 +9,16 @@
 //                    programs and processes, looking into other processes, signalling them (also by way of a file's
 //                    owner), setting their limits, priorities and processors, SysV memory, semaphores and queues,
 //                    POSIX queues, keys, mounts and namespaces, the kernel's loaders and clocks, io_uring, open by
-//                    handle
+//                    handle; and what landlock does not ask about: mode, owner, times, attributes and length of a file
+//                    under its name
 //   ConfineSockets   no Unix-domain socket can be made (seccomp) but pairs of connected ones: the server's own lets its
 //                    user in as a superuser where pg_hba.conf says `local ... peer`. Not where an option of the
 //                    destination names one: which of them is connected to, nothing here can tell
 //   ConfineFiles     no file can be opened (landlock) but to read: libraries, /etc, time zones, the system's
 //                    certificates, /proc and /sys, and what the destination's options name: a file, and for the sake
 //                    of certificates that are renewed its directory, unless a data directory of PostgreSQL would be
-//                    opened with it (data_directories.h). Where the sink says so also /tmp. No signals and no abstract
+//                    opened with it (data_directories.h). Where the sink says so also /tmp; elsewhere mode, owner and
+//                    attributes of open files stay as they are (seccomp). No signals and no abstract
 //                    sockets beyond this process, from the version of landlock on that has it. Without landlock files
 //                    stay open, and in /proc with them what other processes of the user have in memory and environment
 //

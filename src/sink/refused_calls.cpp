@@ -65,6 +65,28 @@ constexpr long kDenied[] = {
     SYS_add_key,
     SYS_request_key,
     SYS_keyctl,
+    // Files by their names, whether or not they may be opened: landlock does not ask about these, and about the length
+    // only from Linux 6.2 on.
+    SYS_fchmodat,
+    452 /* fchmodat2 */,
+    SYS_fchownat,
+    SYS_utimensat,
+    SYS_setxattr,
+    SYS_lsetxattr,
+    SYS_removexattr,
+    SYS_lremovexattr,
+    463 /* setxattrat */,
+    466 /* removexattrat */,
+    469 /* file_setattr */,
+    SYS_truncate,
+#ifdef SYS_chmod
+    SYS_chmod,
+    SYS_chown,
+    SYS_lchown,
+    SYS_utime,
+    SYS_utimes,
+    SYS_futimesat,
+#endif
     // The machine.
     SYS_mount,
     SYS_umount2,
@@ -119,6 +141,9 @@ constexpr long kPrograms[] = {
 #endif
 };
 
+// Files that are open to be read.
+constexpr long kOfOpenFiles[] = {SYS_fchmod, SYS_fchown, SYS_fsetxattr, SYS_fremovexattr};
+
 // Refused where bits of an argument are those, and bits of another. Of arguments the low halves: both machines are
 // little-endian, and the kernel itself looks at no more of these.
 struct Asked {
@@ -151,11 +176,19 @@ constexpr DeniedAs kDeniedAs[] = {
     {SYS_setpriority, {0, kAll, PRIO_PGRP}},
     {SYS_setpriority, {0, kAll, PRIO_USER}},
     {SYS_prctl, {0, kAll, kSchedCore}},
+    // To be emptied and not written, and neither to be read nor written: either passes landlock, the first before 6.2.
+    {SYS_openat, {2, O_TRUNC | O_ACCMODE, O_TRUNC | O_RDONLY}},
+    {SYS_openat, {2, O_ACCMODE, O_ACCMODE}},
+#ifdef SYS_open
+    {SYS_open, {1, O_TRUNC | O_ACCMODE, O_TRUNC | O_RDONLY}},
+    {SYS_open, {1, O_ACCMODE, O_ACCMODE}},
+#endif
 };
 constexpr DeniedAs kForks = {SYS_clone, {0, CLONE_THREAD, 0}};
-// As of a kernel that has no such call: libraries know what to do without. What it is asked stands in memory, where no
-// filter can look.
+// As of a kernel that has no such calls: libraries know what to do without. What they are asked stands in memory, where
+// no filter can look.
 constexpr long kClone3 = 435;
+constexpr long kOpenat2 = 437;
 
 // One argument is a process: this one, or 0, which means it where it is no group.
 struct OfItself {
@@ -254,6 +287,7 @@ bool RefuseCalls() {
     filter.Deny(kClone3, ENOSYS);
     filter.Deny(kForks);
   }
+  filter.Deny(kOpenat2, ENOSYS);
   for (const DeniedAs& denied : kDeniedAs) {
     filter.Deny(denied);
   }
@@ -261,6 +295,15 @@ bool RefuseCalls() {
     filter.Deny(call);
   }
   return filter.Install();
+}
+
+void RefuseChangesOfFiles() {
+  Filter filter;
+  filter.Add({Load(kNumber)});
+  for (long call : kOfOpenFiles) {
+    filter.Deny(call);
+  }
+  filter.Install();
 }
 
 // A pair of datagram sockets is refused, too: either end can be connected to something else.

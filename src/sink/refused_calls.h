@@ -21,5 +21,7 @@ constexpr bool kSanitized = false;
 bool RefuseCalls();
 // After RefuseCalls() has returned true.
 void RefuseSockets();
+// The same. Mode, owner and attributes of files that are open; of others they are refused already.
+void RefuseChangesOfFiles();
 
 }  // namespace outbox::sink

@@ -56,7 +56,9 @@ SKIP:
 		my ($have, $did) = split /:/, $try, 2;
 		diag("not confined in full on this kernel: $have") if $have ne 'no_new_privs seccomp landlock';
 		like($did, qr/trace refused signal refused program refused self done/, "processes and programs: $did") if $have =~ /seccomp/;
-		like($did, qr/ process:(?: (?!environment)\S+ refused)+ environment \w+ itself:(?: \S+ done)+ environment clean$/, "another process: $did") if $have =~ /seccomp/;
+		like($did, qr/ process:(?: (?!environment)\S+ refused)+ environment \w+ file:/, "another process: $did") if $have =~ /seccomp/;
+		like($did, qr/ file:(?: \S+ refused)+ itself:/, "what stands of a file beside its bytes: $did") if $have =~ /seccomp/;
+		like($did, qr/ itself:(?: \S+ done)+ environment clean$/, "what is its own: $did");
 		like($did, qr/ socket refused socket refused datagrams refused pair done/, "Unix-domain sockets: $did") if $have =~ /seccomp/;
 		like($did, qr/read refused list refused write refused move refused memory refused/, "files: $did") if $have =~ /landlock/;
 	}

@@ -47,8 +47,8 @@ foreach my $round ('as it is', 'without landlock')
 	emit_counted($node, $name, ['k'], 1, 3);
 	ok(wait_idle($node), "$round: events go out");
 	my ($line) = grep { $round eq 'as it is' or !/^[^:]*landlock/ } -e $results ? reverse split /\n/, slurp_file($results) : ();
-	like($line // '', qr/ process:.* itself:/, '... and the process tried to break out') or next;
-	my ($have, $process, $itself) = $line =~ /^(.*?):.* process: (.*) itself: (.*) environment \w+$/;
+	like($line // '', qr/ process:.* file:.* itself:/, '... and the process tried to break out') or next;
+	my ($have, $process, $itself) = $line =~ /^(.*?):.* process: (.*) file: .* itself: (.*) environment \w+$/;
 	diag("$round: $have");
 	my ($did, $own) = (tried($process), tried($itself));
 	cmp_ok(scalar keys %$did, '>', 30, '... in many ways');
