@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/monotonic.h"
 #include "metrics/stats_file.h"
 #include "pg/log_line.h"
 #include "pg/settings.h"
@@ -348,10 +349,11 @@ const WorkerFigures* FindWorker(uint64 incarnation) {
 }
 
 void NoteTurn(bool woken) {
-  const pg::WorkerSlot* slot = pg::MyWorkerSlot();
+  pg::WorkerSlot* slot = pg::MyWorkerSlot();
   if (store == nullptr || slot == nullptr) {
     return;
   }
+  pg_atomic_write_u64(&slot->turn, static_cast<uint64>(MonotonicMicros()));
   WorkerFigures* figures = &WorkerSlots()[slot - pg::Workers()];
   if (figures->incarnation.load(std::memory_order_relaxed) != slot->incarnation) {
     figures->turns.store(0, std::memory_order_relaxed);

@@ -87,6 +87,7 @@ void StartupHook() {
       pg_atomic_init_u32(&Workers()[i].lanes_freed, 0);
       pg_atomic_init_u32(&Workers()[i].quiet, 0);
       pg_atomic_init_u64(&Workers()[i].barrier_done, 0);
+      pg_atomic_init_u64(&Workers()[i].turn, 0);
     }
     for (int i = 0; i < shared->max_lanes; i++) {
       pg_atomic_init_u64(&Lanes()[i].barrier, 0);

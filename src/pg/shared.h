@@ -78,6 +78,7 @@ struct WorkerSlot {
   pg_atomic_uint32 lanes_freed;   // of a relay worker: lanes are to be shared out again, see NoteLanesFreed()
   pg_atomic_uint32 quiet;         // it has nothing to do, and may be asked to let another process run
   pg_atomic_uint64 barrier_done;  // of a relay worker: all its lanes have reached it, also those without a LaneSlot
+  pg_atomic_uint64 turn;          // when it last ended a turn, monotonic microseconds; 0: it did not yet
 };
 
 // What one lane is doing: written by its owner a few times a second and at changes, read by views. Only for looking.

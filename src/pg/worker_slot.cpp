@@ -90,6 +90,7 @@ void TakeWorkerSlot(SlotTicket* ticket) {
       pg_atomic_write_u32(&slot->lanes_freed, 0);
       pg_atomic_write_u32(&slot->quiet, 0);
       pg_atomic_write_u64(&slot->barrier_done, 0);
+      pg_atomic_write_u64(&slot->turn, 0);
       slot->state = WorkerState::kStarting;
       if (Shared()->workers_used <= i) {
         Shared()->workers_used = i + 1;
@@ -284,6 +285,16 @@ bool IsAlive(uint64 incarnation) {
     }
   }
   return false;
+}
+
+int64 LastTurn(uint64 incarnation) {
+  for (int i = 0; incarnation != 0 && i < Shared()->workers_used; i++) {
+    WorkerSlot& slot = Workers()[i];
+    if (slot.state == WorkerState::kRunning && slot.incarnation == incarnation) {
+      return static_cast<int64>(pg_atomic_read_u64(&slot.turn));
+    }
+  }
+  return 0;
 }
 
 Datum LiveIncarnations() {

@@ -67,6 +67,8 @@ bool WasTerminated(const SlotTicket& ticket);
 
 // Whether a worker of that incarnation (0: of none) runs. The caller has the lock.
 bool IsAlive(uint64 incarnation);
+// When it last ended a turn, monotonic microseconds; 0: it did not yet, or none runs. The caller has the lock.
+int64 LastTurn(uint64 incarnation);
 // Incarnations of this database's relay workers that are alive, as int8[]. An owner that is not among them owns
 // nothing.
 Datum LiveIncarnations();

@@ -13,7 +13,7 @@ namespace {
 
 // Of a lane that a worker has.
 bool Stands(const OwnedLaneView* view) {
-  return view != nullptr && view->owned && !view->goes_on();
+  return view != nullptr && view->owned && (!view->goes_on() || view->stands_since != 0);
 }
 
 void Add(const Waiting& more, const OwnedLaneView* view, RouteWaiting* route) {
@@ -30,10 +30,14 @@ void AddTold(const OwnedLaneView& view, int64 there_since, RouteWaiting* route) 
 
 void NoteBehind(const OwnedLaneView& view, RouteWaiting* route) {
   route->moves = route->moves || !Stands(&view);
-  if (route->trouble.empty() && !view.trouble.empty()) {
+  route->stopped = route->stopped || view.stands_since != 0;
+  if (route->trouble.empty() && view.stands_since != 0) {
+    route->trouble =
+        "its relay worker has done nothing since " + UnixMicrosText(view.stands_since) + ", see outbox.doctor()";
+  } else if (route->trouble.empty() && !view.trouble.empty()) {
     route->trouble = std::string(view.trouble.code) + ": " + view.trouble.message;
   }
-  if (route->behind_since == 0 || view.behind_since < route->behind_since) {
+  if (view.behind_since != 0 && (route->behind_since == 0 || view.behind_since < route->behind_since)) {
     route->behind_since = view.behind_since;
   }
 }
@@ -79,7 +83,7 @@ void Add(const Part& part, UntoldLanes* untold) {
 }  // namespace
 
 bool IsTold(const OwnedLaneView* view) {
-  return view != nullptr && view->owned && view->caught_up;
+  return view != nullptr && view->owned && view->caught_up && view->stands_since == 0;
 }
 
 UntoldLanes FindUntold(const LaneViews& views) {
@@ -143,7 +147,7 @@ std::map<int64, RouteWaiting> WaitingByRoute(const std::vector<OwnedLaneView>& v
         RouteWaiting& route = routes[view.id.route_id];
         route.owned += view.id.side == 0 ? 1 : 0;
         route.inflight += view.inflight_count;
-        route.more = route.more || !view.caught_up;
+        route.more = route.more || !IsTold(&view);
         AddTold(view, 0, &route);
       }
     }
@@ -163,7 +167,7 @@ std::map<int64, RouteWaiting> WaitingByRoute(const std::vector<OwnedLaneView>& v
     }
     if (owned) {
       route.inflight += view->inflight_count;
-      if (view->behind_since != 0) {
+      if (view->behind_since != 0 || view->stands_since != 0) {
         NoteBehind(*view, &route);
       }
     }

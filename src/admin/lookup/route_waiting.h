@@ -20,7 +20,8 @@ struct RouteWaiting : Waiting {
   int owned = 0;  // lanes, by whether a worker has them
   int unowned = 0;
   int64 behind_since = 0;  // since when one of its lanes has been behind, Unix microseconds; 0: none is
-  bool moves = false;      // one that is behind is neither paused nor in trouble
+  bool stopped = false;    // the worker of one of its lanes does nothing, and tells of nothing that has come since
+  bool moves = false;      // one that is behind is neither paused nor in trouble, nor is its worker stopped
   int64 standing = 0;      // of the count: what waits for lanes that are
   std::string trouble;     // of the first of those, for people; empty: none is in trouble
   // A table of the log could not be read, and nothing else is known to wait: `count` tells nothing, and `oldest` is

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "admin/lookup/standstill.h"
 #include "pg/process_slots.h"
 #include "pg/worker_slot.h"
 
@@ -14,9 +15,10 @@ void CopyWorkers(std::vector<WorkerView>* views) {
   for (int i = 0; i < pg::Shared()->workers_used; i++) {
     pg::WorkerSlot& slot = pg::Workers()[i];
     if (slot.state != pg::WorkerState::kFree) {
-      views->push_back({slot.kind, slot.state == pg::WorkerState::kRunning, pg_atomic_read_u32(&slot.stop) != 0,
-                        slot.database, slot.ordinal, slot.pid, slot.incarnation, slot.since,
-                        pg_atomic_read_u64(&slot.barrier_done), slot.trouble});
+      views->push_back(
+          {slot.kind, slot.state == pg::WorkerState::kRunning, pg_atomic_read_u32(&slot.stop) != 0, slot.database,
+           slot.ordinal, slot.pid, slot.incarnation, slot.since, pg_atomic_read_u64(&slot.barrier_done), slot.trouble,
+           slot.state == pg::WorkerState::kRunning ? static_cast<int64>(pg_atomic_read_u64(&slot.turn)) : 0});
     }
   }
 }
@@ -25,7 +27,8 @@ void CopyLanes(Oid database, std::vector<OwnedLaneView>* views) {
   for (int i = 0; i < pg::Shared()->max_lanes; i++) {
     pg::LaneSlot& slot = pg::Lanes()[i];
     if (slot.database == database) {
-      views->push_back({slot.view, slot.owner, pg::IsAlive(slot.owner), pg_atomic_read_u64(&slot.barrier)});
+      views->push_back({slot.view, slot.owner, pg::IsAlive(slot.owner), pg_atomic_read_u64(&slot.barrier),
+                        pg::LastTurn(slot.owner)});
     }
   }
 }
@@ -52,6 +55,23 @@ void CopyDestinations(Oid database, std::vector<OwnedDestinationView>* views) {
     if (slot.database == database) {
       views->push_back({slot.view, slot.server, slot.name, pg::IsAlive(slot.owner)});
     }
+  }
+}
+
+// Without the lock.
+void SeeStandstills(std::vector<WorkerView>* workers) {
+  const int64 relay = LongestTurn(pg::WorkerKind::kRelay);
+  const int64 keeper = LongestTurn(pg::WorkerKind::kKeeper);
+  for (WorkerView& worker : *workers) {
+    worker.stands_since = StandsSince(worker.turn, worker.kind == pg::WorkerKind::kRelay ? relay : keeper);
+  }
+}
+
+// Only relay workers have lanes.
+void SeeStandstills(std::vector<OwnedLaneView>* lanes) {
+  const int64 longest = LongestTurn(pg::WorkerKind::kRelay);
+  for (OwnedLaneView& lane : *lanes) {
+    lane.stands_since = StandsSince(lane.turn, longest);
   }
 }
 
@@ -82,6 +102,7 @@ std::vector<WorkerView> ReadWorkerViews() {
     CopyWorkers(&views);
     LWLockRelease(pg::Shared()->lock);
   });
+  SeeStandstills(&views);
   return views;
 }
 
@@ -96,6 +117,7 @@ std::vector<OwnedLaneView> ReadLaneViews(Oid database) {
     CopyLanes(database, &views);
     LWLockRelease(pg::Shared()->lock);
   });
+  SeeStandstills(&views);
   return views;
 }
 
@@ -137,7 +159,7 @@ bool TryReadSharedView(Oid database, SharedView* view) {
   view->lanes.reserve(pg::Shared()->max_lanes);
   view->destinations.reserve(pg::Shared()->max_destinations);
   view->standing.reserve(pg::Shared()->max_lanes);
-  return pg::Guard([&] {
+  const bool read = pg::Guard([&] {
     for (int tries = 1; !LWLockConditionalAcquire(pg::Shared()->lock, LW_SHARED); tries++) {
       if (tries == kTries) {
         return false;
@@ -159,6 +181,9 @@ bool TryReadSharedView(Oid database, SharedView* view) {
     LWLockRelease(pg::Shared()->lock);
     return true;
   });
+  SeeStandstills(&view->workers);
+  SeeStandstills(&view->lanes);
+  return read;
 }
 
 bool SendsTo(const std::vector<OwnedLaneView>& lanes, int64 route_id, Oid server) {

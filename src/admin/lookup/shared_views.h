@@ -22,8 +22,10 @@ struct WorkerView {
   int pid = 0;
   uint64 incarnation = 0;
   TimestampTz since = 0;
-  uint64 barrier = 0;  // the barrier that all its lanes have reached
-  ErrorText trouble;   // of a relay worker: what its own work fails of
+  uint64 barrier = 0;      // the barrier that all its lanes have reached
+  ErrorText trouble;       // of a relay worker: what its own work fails of
+  int64 turn = 0;          // see pg::LastTurn()
+  int64 stands_since = 0;  // see StandsSince()
 };
 // The relay workers of this database that run, and are not about to stop.
 int CountRelays(const std::vector<WorkerView>& workers);
@@ -34,6 +36,8 @@ struct OwnedLaneView : LaneView {
   uint64 owner = 0;
   bool owned = false;  // the owner is alive
   uint64 barrier = 0;
+  int64 turn = 0;          // of its owner, see pg::LastTurn()
+  int64 stands_since = 0;  // of its owner, see StandsSince(): unless 0, what came later is not told here
 };
 
 // Whether a live worker sends what it has of the route to that server, and has asked for the places that both need. A

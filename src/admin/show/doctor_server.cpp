@@ -7,7 +7,6 @@
 #include "admin/lookup/shared_views.h"
 #include "admin/operate/adoption.h"
 #include "admin/show/doctor.h"
-#include "base/fault_point.h"
 #include "base/version.h"
 #include "metrics/store.h"
 #include "pg/clock.h"
@@ -112,26 +111,15 @@ void CheckRelays(int running, Findings* findings) {
   }
 }
 
-struct LastTurn {
-  int64 at = 0;  // Unix microseconds
-  bool relay = false;
-};
-
-// When each worker of this database has last ended a turn, by process id.
-std::map<int, LastTurn> ReadTurns() {
-  std::map<int, LastTurn> turns;
-  if (metrics::Figures() == nullptr) {
-    return turns;
-  }
-  for (const WorkerView& worker : ReadWorkerViews()) {
-    if (!worker.running || worker.database != MyDatabaseId) {
-      continue;
-    }
-    if (const metrics::WorkerFigures* figures = metrics::FindWorker(worker.incarnation)) {
-      turns[worker.pid] = {figures->last_turn.load(), worker.kind == pg::WorkerKind::kRelay};
+// Workers of this database that are there and do nothing, by process id.
+std::map<int, WorkerView> ReadStandstills() {
+  std::map<int, WorkerView> standing;
+  for (WorkerView& worker : ReadWorkerViews()) {
+    if (worker.database == MyDatabaseId && worker.stands_since != 0) {
+      standing.emplace(worker.pid, worker);
     }
   }
-  return turns;
+  return standing;
 }
 
 std::string MendStanding(int pid) {
@@ -142,30 +130,24 @@ std::string MendStanding(int pid) {
          std::to_string(pid) + "): another one takes its place.";
 }
 
-// Workers that are there and do nothing: none sleeps for more than a fifth of a second. Looked at twice, since the
-// server's clock may just have jumped.
+// Looked at twice, since the whole machine may have been stopped, and gone on just now.
 void CheckTurns(Findings* findings) {
-  constexpr int64 kLong = 15 * USECS_PER_SEC;
-  constexpr int64 kLongOfKeeper = 60 * USECS_PER_SEC;  // which has work that takes its time
-  constexpr long kLookAgain = 500;                     // milliseconds
-  const int64 asked = OUTBOX_FAULT_VALUE("doctor.stands");
-  const auto stands = [&](const LastTurn& turn) {
-    return pg::UnixNow() - turn.at > (asked > 0 ? asked : turn.relay ? kLong : kLongOfKeeper);
-  };
-  const std::map<int, LastTurn> before = ReadTurns();
-  if (std::none_of(before.begin(), before.end(), [&](const auto& worker) { return stands(worker.second); })) {
+  constexpr long kLookAgain = 500;  // milliseconds
+  const std::map<int, WorkerView> before = ReadStandstills();
+  if (before.empty()) {
     return;
   }
   pg::Guard([] { pg::WaitWhole(kLookAgain, pg::WaitEventFor("OutboxLook")); });
-  for (const auto& [pid, turn] : ReadTurns()) {
+  for (const auto& [pid, worker] : ReadStandstills()) {
     const auto found = before.find(pid);
-    if (found == before.end() || found->second.at != turn.at || !stands(turn)) {
+    if (found == before.end() || found->second.incarnation != worker.incarnation) {
       continue;
     }
+    const bool relay = worker.kind == pg::WorkerKind::kRelay;
     findings->Problem("standstill",
-                      (turn.relay ? "Relay worker " : "Keeper ") + std::string("with process ") + std::to_string(pid) +
-                          " is there, and has done nothing since " + UnixMicrosText(turn.at) +
-                          (turn.relay ? ": its lanes stand still." : ": no day table is made ahead or dropped."),
+                      (relay ? "Relay worker " : "Keeper ") + std::string("with process ") + std::to_string(pid) +
+                          " is there, and has done nothing since " + UnixMicrosText(worker.stands_since) +
+                          (relay ? ": its lanes stand still." : ": no day table is made ahead or dropped."),
                       MendStanding(pid));
   }
 }

@@ -259,7 +259,7 @@ void AddDrains(std::vector<Operation>* operations) {
   const std::map<int64, OverdueOfRoute> overdue = OverdueByRoute(kParkedCountLimit);
   const bool turns = std::any_of(overdue.begin(), overdue.end(), [](const auto& one) { return one.second.turns > 0; });
   if (!turns && std::none_of(views.begin(), views.end(), [now](const OwnedLaneView& view) {
-        return view.owned && IsBehind(view.behind_since, now);
+        return view.owned && (IsBehind(view.behind_since, now) || view.stands_since != 0);
       })) {
     return;
   }
@@ -271,7 +271,7 @@ void AddDrains(std::vector<Operation>* operations) {
     const auto found = waiting.find(Number(route[0]));
     const auto parked = overdue.find(Number(route[0]));
     const OverdueOfRoute due = parked == overdue.end() ? OverdueOfRoute() : parked->second;
-    if (found == waiting.end() || (found->second.behind_since == 0 && due.turns == 0)) {
+    if (found == waiting.end() || (found->second.behind_since == 0 && !found->second.stopped && due.turns == 0)) {
       continue;
     }
     const RouteWaiting& behind = found->second;
@@ -279,7 +279,10 @@ void AddDrains(std::vector<Operation>* operations) {
     of.command = "drain";
     of.route = route[1];
     // Lanes that stand do not know since when something has been behind them.
-    of.since = behind.behind_since == 0 ? now : std::max(behind.behind_since, std::min(behind.oldest, now));
+    const int64 oldest = std::min(behind.oldest, now);
+    of.since = behind.behind_since != 0               ? std::max(behind.behind_since, oldest)
+               : behind.stopped && behind.oldest != 0 ? oldest
+                                                      : now;
     of.since = due.turns == 0 ? of.since : std::min(of.since, due.turn_since);
     const outbox::Drain* drain = FindDrain(Number(route[0]));
     const bool noted = drain != nullptr && now - drain->seen <= outbox::Drain::kGap;
