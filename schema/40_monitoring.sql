@@ -22,7 +22,7 @@ COMMENT ON VIEW outbox.destination IS 'every destination, and its circuit breake
 COMMENT ON COLUMN outbox.destination.server IS 'foreign server';
 COMMENT ON COLUMN outbox.destination.wrapper IS 'foreign-data wrapper of the server, which tells the kind of destination: outbox_kafka, for example';
 COMMENT ON COLUMN outbox.destination.state IS 'closed: events go there; open: nothing is sent until next_try; half-open: a small batch is being tried, for seconds at most while the destination is down, or when nobody has anything to send; paused: by outbox.pause(); unused: no relay worker has events for it; not shown: one has, and outbox.max_destinations is too small to tell more';
-COMMENT ON COLUMN outbox.destination.since IS 'begin of the state; of an outage, in which open and half-open take turns, its first failure. It stays over restarts of the workers and orderly ones of the server';
+COMMENT ON COLUMN outbox.destination.since IS 'begin of the state; of an outage, in which open and half-open take turns, its first failure. It stays over restarts of the workers and orderly ones of the server. Closed: since when the last of the workers has found it well, or has used it, which may be before a pause that is over; outbox.audit has when it was resumed';
 COMMENT ON COLUMN outbox.destination.next_try IS 'while open: when it is tried again; sooner where the destination comes back before';
 COMMENT ON COLUMN outbox.destination.workers IS 'relay workers that use it';
 COMMENT ON COLUMN outbox.destination.trips IS 'how often it opened since these workers use it';

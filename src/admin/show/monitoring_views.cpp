@@ -296,6 +296,8 @@ OUTBOX_FUNCTION(outbox_destination) {
       if (!view.owned || std::to_string(view.server) != *server[0]) {
         continue;
       }
+    // An outage began with the first failure that one of them saw, and is over when the last of them is well.
+    int64 down = PG_INT64_MAX, well = 0;
       workers++;
       trips += view.trips;
       deaths += view.deaths;
@@ -303,9 +305,15 @@ OUTBOX_FUNCTION(outbox_destination) {
     }
     Row row = {server[1], server[2]};
     if (server[3]) {
+      if (view.state == outbox::BreakerState::kClosed) {
+        well = std::max<int64>(well, view.since_unix);
+      } else {
+        down = std::min<int64>(down, view.since_unix);
+      }
       row.insert(row.end(), {Cell("paused"), UnixMicrosCell(std::stoll(server[5].value())), Cell()});
     } else if (worst != nullptr) {
-      row.insert(row.end(), {Cell(BreakerStateName(worst->state)), UnixMicrosCell(worst->since_unix),
+      row.insert(row.end(), {Cell(BreakerStateName(worst->state)),
+                             UnixMicrosCell(worst->state == outbox::BreakerState::kClosed ? well : down),
                              UnixMicrosCell(worst->next_try_unix)});
     } else {
       row.insert(row.end(), {Cell(used.contains(*server[1]) ? kNotShown : "unused"), Cell(), Cell()});
