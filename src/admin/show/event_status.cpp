@@ -330,6 +330,17 @@ Row TroubleOfTopic(const Trace& trace) {
   return rows.empty() ? Row() : rows[0];
 }
 
+// Whether that server, rather than something of this one, keeps from going what has an error of that class.
+bool WaitsForDestination(const Cell& error_class, const OwnedLaneView* view) {
+  if (error_class == "destination" || error_class == "fatal client" || view == nullptr) {
+    return true;
+  }
+  const std::vector<OwnedDestinationView> all = ReadDestinationViews(MyDatabaseId);
+  return std::any_of(all.begin(), all.end(), [view](const OwnedDestinationView& one) {
+    return one.owned && one.server == view->server && one.state != outbox::BreakerState::kClosed;
+  });
+}
+
 // A scheduled event whose time has come, or one whose turn has: it is about to go, or waits for its topic or its
 // destination.
 void AddDue(Trace* trace, const std::vector<LaneRecord>& lanes, const std::vector<OwnedLaneView>& views,
@@ -374,7 +385,8 @@ void AddDue(Trace* trace, const std::vector<LaneRecord>& lanes, const std::vecto
   if (row[kErrorClass] == "topic") {
     row[kReason] = "waits for topic \"" + row[kTopic].value_or("") + "\"";
   } else if (row[kErrorClass]) {
-    row[kReason] = "waits for destination \"" + trace->server + "\"";
+    row[kReason] = WaitsForDestination(row[kErrorClass], view) ? "waits for destination \"" + trace->server + "\""
+                                                               : "waits for what error_message says";
   } else if (view == nullptr || !view->owned) {
     row[kReason] = WhyNobodyWorks();
   }
