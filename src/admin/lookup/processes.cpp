@@ -1,6 +1,5 @@
 #include "admin/lookup/processes.h"
 
-#include "admin/lookup/shared_views.h"
 #include "base/fault_point.h"
 #include "base/monotonic.h"
 #include "pg/guard.h"
@@ -86,6 +85,16 @@ std::string LauncherStands() {
   }
   return "The launcher, process " + std::to_string(pid) + ", is there, and has done nothing since " +
          UnixMicrosText(pg::UnixNow() - idle) + ": no worker of any database that ends is started again.";
+}
+
+std::string WorkerStands(const WorkerView& worker) {
+  if (worker.stands_since == 0) {
+    return "";
+  }
+  const bool relay = worker.kind == pg::WorkerKind::kRelay;
+  return (relay ? "Relay worker" : "Keeper") + std::string(" with process ") + std::to_string(worker.pid) +
+         " is there, and has done nothing since " + UnixMicrosText(worker.stands_since) +
+         (relay ? ": its lanes stand still." : ": no day table is made ahead or dropped.");
 }
 
 Identities CountIdentities() {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "admin/common/query.h"
+#include "admin/lookup/shared_views.h"
 #include "pg/shared.h"
 
 namespace outbox::admin {
@@ -33,6 +34,8 @@ inline constexpr const char* kNoSlotHint = "Raise outbox.max_databases and resta
 // "The launcher, process 123, is there, and has done nothing since ...: ...". "": it does what it has to do, or is not
 // there.
 std::string LauncherStands();
+// The same of a keeper or relay worker: "Relay worker with process 123 is there, ...".
+std::string WorkerStands(const WorkerView& worker);
 
 // Whose outbox this is, by outbox_internal.identity: of anybody, and of this server, database and instance.
 struct Identities {

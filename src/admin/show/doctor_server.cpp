@@ -78,7 +78,8 @@ void TellOff(int lanes, const std::string& setting, const char* switch_on, Findi
   }
 }
 
-void CheckRelays(int running, Findings* findings) {
+// `stand`: some of those that run do nothing, which is said apart.
+void CheckRelays(int running, bool stand, Findings* findings) {
   const int lanes = CountLanes();
   const int wanted = std::min(lanes, pg::settings.workers);
   const Processes processes = CountProcesses();
@@ -105,7 +106,7 @@ void CheckRelays(int running, Findings* findings) {
   } else if (running < wanted) {
     findings->Warn("workers", std::to_string(running) + " of " + std::to_string(wanted) + " relay workers run.",
                    "If this lasts, look into outbox.process.");
-  } else {
+  } else if (!stand) {
     findings->Ok("workers", std::to_string(running) + (running == 1 ? " relay worker runs" : " relay workers run") +
                                 " for this database.");
   }
@@ -131,25 +132,23 @@ std::string MendStanding(int pid) {
 }
 
 // Looked at twice, since the whole machine may have been stopped, and gone on just now.
-void CheckTurns(Findings* findings) {
+std::map<int, WorkerView> FindStandstills() {
   constexpr long kLookAgain = 500;  // milliseconds
   const std::map<int, WorkerView> before = ReadStandstills();
   if (before.empty()) {
-    return;
+    return before;
   }
   pg::Guard([] { pg::WaitWhole(kLookAgain, pg::WaitEventFor("OutboxLook")); });
-  for (const auto& [pid, worker] : ReadStandstills()) {
-    const auto found = before.find(pid);
-    if (found == before.end() || found->second.incarnation != worker.incarnation) {
-      continue;
-    }
-    const bool relay = worker.kind == pg::WorkerKind::kRelay;
-    findings->Problem("standstill",
-                      (relay ? "Relay worker " : "Keeper ") + std::string("with process ") + std::to_string(pid) +
-                          " is there, and has done nothing since " + UnixMicrosText(worker.stands_since) +
-                          (relay ? ": its lanes stand still." : ": no day table is made ahead or dropped."),
-                      MendStanding(pid));
-  }
+  std::map<int, WorkerView> still = ReadStandstills();
+  std::erase_if(still, [&before](const auto& one) {
+    const auto found = before.find(one.first);
+    return found == before.end() || found->second.incarnation != one.second.incarnation;
+  });
+  return still;
+}
+
+bool HasStandstill(const std::map<int, WorkerView>& standing, pg::WorkerKind kind) {
+  return std::any_of(standing.begin(), standing.end(), [kind](const auto& one) { return one.second.kind == kind; });
 }
 
 // `more`: places that this database would take besides those that there are, at most.
@@ -313,6 +312,7 @@ void CheckProcesses(Findings* findings) {
   }
   CheckHeld(findings);
   CheckLauncher(findings);
+  const std::map<int, WorkerView> standing = FindStandstills();
   const std::vector<WorkerView> workers = ReadWorkerViews();
   const bool kept = std::any_of(workers.begin(), workers.end(), [](const WorkerView& worker) {
     return worker.database == MyDatabaseId && worker.running && worker.kind == pg::WorkerKind::kKeeper;
@@ -335,11 +335,13 @@ void CheckProcesses(Findings* findings) {
     findings->Problem("keeper", "No keeper runs for this database.",
                       "Day tables are neither made ahead nor dropped. Look into outbox.process, and for messages of "
                       "outbox in the server log.");
-  } else {
+  } else if (!HasStandstill(standing, pg::WorkerKind::kKeeper)) {
     findings->Ok("keeper", "The keeper of this database runs.");
   }
-  CheckRelays(CountRelays(workers), findings);
-  CheckTurns(findings);
+  CheckRelays(CountRelays(workers), HasStandstill(standing, pg::WorkerKind::kRelay), findings);
+  for (const auto& [pid, worker] : standing) {
+    findings->Problem("standstill", WorkerStands(worker), MendStanding(pid));
+  }
 }
 
 void CheckStandby(Findings* findings) {

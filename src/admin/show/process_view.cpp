@@ -56,8 +56,15 @@ std::pair<Cell, Cell> WhyNone() {
                               : std::pair<Cell, Cell>("off", "outbox.enabled is off.");
 }
 
-// Why fewer run than should, and what to do about it.
-Row ProcessRow(const DatabaseView& view, bool keeper, int wanted, int running, const Processes& all) {
+// What runs of a database, of one kind.
+struct Running {
+  int count = 0;
+  std::string stands;  // of one that is there and does nothing
+};
+
+// Why fewer run than should, or do nothing, and what to do about it.
+Row ProcessRow(const DatabaseView& view, bool keeper, int wanted, const Running& of, const Processes& all) {
+  const int running = of.count;
   const bool in_turn = pg_atomic_read_u32(&pg::Shared()->in_turn) != 0;
   Cell state = "running";
   Cell detail;
@@ -66,6 +73,9 @@ Row ProcessRow(const DatabaseView& view, bool keeper, int wanted, int running, c
     detail =
         "The database takes no connections, or is a template: nothing is started for it. After ALTER DATABASE ... "
         "ALLOW_CONNECTIONS true its processes are back within twenty seconds.";
+  } else if (!of.stands.empty()) {
+    state = "stands";
+    detail = of.stands + " outbox.doctor() of that database says what to do.";
   } else if (running < wanted) {
     if (view.barred) {
       state = "barred";
@@ -141,13 +151,15 @@ OUTBOX_FUNCTION(outbox_process) {
     return static_cast<Datum>(0);
   }
   const Processes all = CountProcesses();
-  std::map<std::pair<Oid, outbox::pg::WorkerKind>, int> running;
+  std::map<std::pair<Oid, outbox::pg::WorkerKind>, Running> running;
   int total = 0;
   for (const WorkerView& worker : ReadWorkerViews()) {
+    Running& of = running[{worker.database, worker.kind}];
     if (worker.running && !worker.stopping) {
-      running[{worker.database, worker.kind}]++;
+      of.count++;
       total++;
     }
+    of.stands = of.stands.empty() ? WorkerStands(worker) : of.stands;
   }
   const Cell room = all.enough() ? Cell(FewSlotsText(all)) : Cell(FewSlotsText(all) + " " + FewSlotsHint(all));
   result.Add(LauncherRow(room));
