@@ -258,32 +258,33 @@ void AddDrains(std::vector<Operation>* operations) {
   const int64 now = outbox::pg::UnixNow();
   const std::map<int64, OverdueOfRoute> overdue = OverdueByRoute(kParkedCountLimit);
   const bool turns = std::any_of(overdue.begin(), overdue.end(), [](const auto& one) { return one.second.turns > 0; });
-  if (!turns && std::none_of(views.begin(), views.end(), [now](const OwnedLaneView& view) {
+  if (overdue.empty() && std::none_of(views.begin(), views.end(), [now](const OwnedLaneView& view) {
         return view.owned && (IsBehind(view.behind_since, now) || view.stands_since != 0);
       })) {
     return;
   }
   const std::map<int64, Following> following = turns ? FollowingByRoute() : std::map<int64, Following>();
   const LogEstimate* log = EstimateReadableLog();
-  const std::map<int64, RouteWaiting> waiting = WaitingByRoute(views, ReadStanding(MyDatabaseId), *log);
+  std::map<int64, RouteWaiting> waiting = WaitingByRoute(views, ReadStanding(MyDatabaseId), *log);
   const std::vector<Pause> pauses = LoadPauses();
   for (const Row& route : RunSql(Access::kRead, "SELECT r.id, r.name, r.server FROM outbox.route r ORDER BY 2")) {
     const auto found = waiting.find(Number(route[0]));
     const auto parked = overdue.find(Number(route[0]));
     const OverdueOfRoute due = parked == overdue.end() ? OverdueOfRoute() : parked->second;
-    if (found == waiting.end() || (found->second.behind_since == 0 && !found->second.stopped && due.turns == 0)) {
+    if (found == waiting.end() || (found->second.behind_since == 0 && !found->second.stopped && due.count == 0)) {
       continue;
     }
-    const RouteWaiting& behind = found->second;
+    RouteWaiting& behind = found->second;
     Operation of;
     of.command = "drain";
     of.route = route[1];
-    // Lanes that stand do not know since when something has been behind them.
+    // Lanes that stand do not know since when something has been behind them, and are behind when nothing is.
     const int64 oldest = std::min(behind.oldest, now);
-    of.since = behind.behind_since != 0               ? std::max(behind.behind_since, oldest)
-               : behind.stopped && behind.oldest != 0 ? oldest
-                                                      : now;
-    of.since = due.turns == 0 ? of.since : std::min(of.since, due.turn_since);
+    const bool waits = behind.count > 0 || behind.uncounted;
+    of.since = waits && behind.behind_since != 0               ? std::max(behind.behind_since, oldest)
+               : waits && behind.stopped && behind.oldest != 0 ? oldest
+                                                               : now;
+    of.since = due.count == 0 ? of.since : std::min(of.since, due.since);
     const outbox::Drain* drain = FindDrain(Number(route[0]));
     const bool noted = drain != nullptr && now - drain->seen <= outbox::Drain::kGap;
     if (noted) {
@@ -291,7 +292,7 @@ void AddDrains(std::vector<Operation>* operations) {
       of.done = static_cast<int64>(drain->done());
       of.rate = of.done > 0 ? RateOf(of.done, drain->moves) : -1;
     }
-    if ((behind.count == 0 && !behind.uncounted && due.turns == 0) || !IsBehind(of.since, now)) {
+    if ((!waits && due.count == 0) || !IsBehind(of.since, now)) {
       continue;  // it wants nothing of what is behind it
     }
     const auto follow = following.find(Number(route[0]));
@@ -300,14 +301,18 @@ void AddDrains(std::vector<Operation>* operations) {
     of.counted = !behind.uncounted;
     of.estimated = behind.more || due.capped || next.capped;
     // Of a route that counts with others it is not known what it has done; of what is parked, in its first seconds.
-    const bool sends = (behind.moves && (drain == nullptr || of.done > 0)) ||
-                       (due.turns > 0 && SendsParked(views, Number(route[0])) && (!noted || of.done > 0));
+    const bool sends_parked = due.count > 0 && SendsParked(views, Number(route[0])) && (!noted || of.done > 0);
+    const bool sends = (behind.moves && (drain == nullptr || of.done > 0)) || sends_parked;
     of.phase = sends ? "sending" : "waits";
-    const int64 others = due.count - due.turns;
+    // Many that were delayed may be due for long, and go one after the other.
+    const int64 others = sends_parked && due.turns == 0 ? 0 : due.count - due.turns;
     const int64 late = others > 0 && now - due.others_due > kOverdueGrace ? others : 0;
     of.stands = sends ? behind.standing + late : of.total - of.done;
     of.rate = sends ? of.rate : -1;
     const Pause* pause = FindRoutePause(pauses, Number(route[0]), route[2].value());
+    if (behind.trouble.empty() && behind.standing == 0 && !sends) {
+      behind.trouble = WhatStops(views, pause, Number(route[0]));  // a lane that is well with the log is not behind
+    }
     of.hint = of.counted ? DrainHint(pause, behind, of)
                          : Cell("The log is locked or damaged and cannot be counted: see outbox.doctor().");
     operations->push_back(std::move(of));
