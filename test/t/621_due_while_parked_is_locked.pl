@@ -1,5 +1,6 @@
 # A delayed event falls due while somebody has the table of parked events locked: status() does not say that it waits for its
-# destination, which is well; and does where that is down.
+# destination, which is well; and does where that is down. While that of positions is locked, what is delivered all the same does
+# not wait in outbox.lag, and doctor() does not say that emit() waits.
 use strict;
 use warnings;
 
@@ -25,6 +26,21 @@ is(sql($status), 'due | internal | LOCKED | waits for what error_message says', 
 $session->query_safe('COMMIT');
 $session->quit;
 ok(wait_for_value($node, $parked, '0', 60), 'it goes');
+
+# --- positions ---
+$session = $node->background_psql('postgres', on_error_stop => 1);
+$session->query_safe('BEGIN; LOCK TABLE outbox_internal.progress IN EXCLUSIVE MODE');
+my $before = $redis->xlen('s');
+sql(q(SELECT outbox.emit_text('a', 'k', 'e', 'x')));
+ok(wait_until(sub { $redis->xlen('s') == $before + 1 }, 60), 'delivered while positions cannot be saved');
+ok(wait_for_value($node, q(SELECT error_code FROM outbox.lag), 'LOCKED', 60), 'which outbox.lag says');
+ok(wait_for_value($node, q(SELECT pending || ' ' || (delay IS NULL) FROM outbox.lag), '0 true', 30), 'and that nothing waits');
+my $held = q(SELECT detail FROM outbox.doctor() WHERE "check" = 'held' AND detail ~ 'progress');
+ok(wait_until(sub { sql($held) ne '' }, 60), 'doctor() says who holds it');
+like(sql($held), qr/emit\(\) does not wait/, 'and that emit() does not wait');
+$session->query_safe('COMMIT');
+$session->quit;
+ok(wait_for_value($node, q(SELECT count(error_code) || ' ' || sum(pending) FROM outbox.lag), '0 0', 60), 'saved');
 
 $id = delayed();
 $redis->stop;

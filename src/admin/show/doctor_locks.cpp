@@ -121,9 +121,12 @@ void CheckHolders(Findings* findings) {
     const std::string end = prepared ? "ROLLBACK PREPARED " + row[5].value_or("...") + " ends it, or COMMIT PREPARED."
                                      : "SELECT pg_terminate_backend(" + row[0].value() + ") ends it, if it may end.";
     if (row[1]) {
+      // Only of the log emit() waits for a lock.
+      const bool log = row[1]->find("outbox_internal.log") != std::string::npos;
       findings->Problem("held",
                         who + " has locked " + *row[1] + " against those who write" + since +
-                            "emit() and workers that write there wait for that.",
+                            (log ? "emit() and workers that write there wait for that."
+                                 : "workers that write there try again without end; emit() does not wait for it."),
                         end);
     }
     if (row[2]) {

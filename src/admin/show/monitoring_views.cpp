@@ -1,5 +1,6 @@
 // Behind the views outbox.lag, outbox.destination and outbox.worker [P].
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -143,14 +144,17 @@ Row LagRow(const LaneRecord& lane, const SideRecord* side, const Waiting& waitin
 }
 
 // The position of a lane that has had nothing to deliver is saved now and then only. Where much was written since, and
-// its worker says that nothing of that waits, the log need not be looked through again.
+// its worker says that nothing of that waits, the log need not be looked through again. Nor is it saved while somebody
+// has the table of positions locked: what was delivered meanwhile does not wait.
 void GoOn(const OwnedLaneView* view, outbox::Position* position) {
   constexpr uint64 kFar = 2000;  // transactions
-  if (view == nullptr || !view->owned || !view->caught_up || view->waiting > 0 || position->target) {
+  if (view == nullptr || !view->owned || view->waiting > 0 || position->target) {
     return;
   }
+  const bool unsaved = std::strcmp(view->trouble.code, outbox::kLocked) == 0;
   std::optional<outbox::Snapshot> live = view->found_to.Get();
-  if (live && live->xmax > position->base.xmax + kFar && live->Covers(position->base)) {
+  if (live && (unsaved || (view->caught_up && live->xmax > position->base.xmax + kFar)) &&
+      live->Covers(position->base)) {
     position->base = std::move(*live);
   }
 }
@@ -292,24 +296,24 @@ OUTBOX_FUNCTION(outbox_destination) {
                                   {Wrappers()})) {
     const OwnedDestinationView* worst = nullptr;
     int64 workers = 0, trips = 0, deaths = 0;
+    // An outage began with the first failure that one of them saw, and is over when the last of them is well.
+    int64 down = PG_INT64_MAX, well = 0;
     for (const OwnedDestinationView& view : views) {
       if (!view.owned || std::to_string(view.server) != *server[0]) {
         continue;
       }
-    // An outage began with the first failure that one of them saw, and is over when the last of them is well.
-    int64 down = PG_INT64_MAX, well = 0;
       workers++;
       trips += view.trips;
       deaths += view.deaths;
-      worst = worst == nullptr || Badness(view) > Badness(*worst) ? &view : worst;
-    }
-    Row row = {server[1], server[2]};
-    if (server[3]) {
       if (view.state == outbox::BreakerState::kClosed) {
         well = std::max<int64>(well, view.since_unix);
       } else {
         down = std::min<int64>(down, view.since_unix);
       }
+      worst = worst == nullptr || Badness(view) > Badness(*worst) ? &view : worst;
+    }
+    Row row = {server[1], server[2]};
+    if (server[3]) {
       row.insert(row.end(), {Cell("paused"), UnixMicrosCell(std::stoll(server[5].value())), Cell()});
     } else if (worst != nullptr) {
       row.insert(row.end(), {Cell(BreakerStateName(worst->state)),
