@@ -26,7 +26,7 @@ kill 'STOP', $relay;
 emit('busy', 300);
 ok(wait_for_value($node, figure('pending_events', 'busy'), '300', 30), 'what a stopped worker has not seen is pending');
 ok(wait_for_value($node, figure('pending_estimated', 'busy'), '0', 60), 'all of it is counted');
-cmp_ok(sql(figure('oldest_pending_age_seconds', 'busy')), '>', 4, 'for as long as it has waited');
+cmp_ok(sql(figure('oldest_pending_age_seconds', 'busy')), '>', 0, 'for as long as it has waited');
 is(sql(figure('pending_events', 'quiet')) . ' ' . sql(figure('oldest_pending_age_seconds', 'quiet')), '0 0', 'and nothing of a route that wants none of it');
 ok(wait_until(sub { sql($drain) =~ /^waits \d+ of (\d+)$/ && $1 >= 300 }, 60), 'the drain waits') or diag(sql($drain));
 like(sql(q(SELECT hint FROM outbox.pg_stat_progress_outbox WHERE route = 'busy')), qr/^its relay worker has done nothing since .*outbox\.doctor\(\)/, 'and says for what');
