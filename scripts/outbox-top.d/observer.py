@@ -27,7 +27,7 @@ WHERE p.pronamespace = to_regnamespace('outbox') AND p.proname IN ('pause', 'res
 """
 # Without the histograms, which are most of it.
 FIGURES = "SELECT m.name, m.labels, m.value FROM outbox.metrics() m WHERE m.kind <> 'histogram'"
-LATENCY = "SELECT l.route, l.rate::float8, l.p50::float8, l.p99::float8, l.max::float8, l.ack_p99::float8 FROM outbox.latency l WHERE l.period = 'minute'"
+LATENCY = "SELECT l.route, l.destination, l.rate::float8, l.p50::float8, l.p99::float8, l.max::float8, l.ack_p99::float8 FROM outbox.latency l WHERE l.period = 'minute'"
 DESTINATIONS = """
 SELECT d.server, d.wrapper, d.state, d.since::text, d.next_try::text, d.trips, d.deaths, d.error_class, d.error_code,
   d.error_message, d.pause_reason
@@ -66,7 +66,7 @@ class Observer:
         self.connection = None
         self.look = Look()
         self.due = {}  # by part: when it is asked for again
-        self.counters = None  # (when, reset, {name: value}) of the look before
+        self.counters = None  # (when, reset, {(route, destination): published, None: emitted}) of the look before
         self.counted_parked = {}  # (route, state, error class): events
         self.history = collections.defaultdict(collections.deque)  # by route: (when, pending)
 
@@ -148,10 +148,12 @@ class Observer:
             name_of_route = labels["route"]
             if name_of_route not in routes:
                 routes[name_of_route] = copy.copy(old.get(name_of_route, Route(name_of_route)))
-                routes[name_of_route].destination = labels.get("destination", "")
                 for gauge in ("retrying", "blocked", "scheduled", "dead"):
                     setattr(routes[name_of_route], gauge, 0)
             route = routes[name_of_route]
+            # A counter may be of a destination that the route had before; what is of now is of the one that it has.
+            if not name.endswith("_total") or not route.destination:
+                route.destination = labels.get("destination", "")
             if name == "outbox_pending_events":
                 route.pending = value
             elif name == "outbox_oldest_pending_age_seconds":
@@ -164,16 +166,16 @@ class Observer:
                 setattr(route, labels["state"], getattr(route, labels["state"]) + int(value))
                 self.counted_parked[name_of_route, labels["state"], labels.get("error_class", "")] = int(value)
             elif name == "outbox_events_published_total":
-                counters[name_of_route] = value
+                counters[name_of_route, labels.get("destination", "")] = value
         counters[None] = figures.get("outbox_events_emitted_total", 0)
         reset = figures.get("outbox_stats_reset_timestamp_seconds")
         if self.counters is not None and self.counters[1] == reset and now > self.counters[0]:
+            rates = collections.Counter()
             for key, value in counters.items():
-                rate = round(max(value - self.counters[2].get(key, 0), 0) / (now - self.counters[0]), 1)
-                if key is None:
-                    look.emitted_rate = rate
-                else:
-                    routes[key].rate = rate
+                rates[key and key[0]] += max(value - self.counters[2].get(key, 0), 0) / (now - self.counters[0])
+            look.emitted_rate = round(rates.pop(None), 1)
+            for name_of_route, rate in rates.items():
+                routes[name_of_route].rate = round(rate, 1)
         self.counters = (now, reset, counters)
         for route in routes.values():
             self.foresee(route, now)
@@ -196,11 +198,14 @@ class Observer:
         route.drain_seconds = round(route.pending / shrinks, 1) if route.pending > 0 and shrinks > 0 else None
 
     def ask_latency(self, look):
-        found = {row[0]: row[1:] for row in self.rows(LATENCY)}
+        rates, found = collections.Counter(), {}
+        for route, destination, rate, *times in self.rows(LATENCY):
+            rates[route] += rate or 0.0
+            found[route, destination] = times
         for route in look.routes:
-            rate, route.p50_ms, route.p99_ms, route.max_ms, route.ack_p99_ms = found.get(route.route, (None,) * 5)
+            route.p50_ms, route.p99_ms, route.max_ms, route.ack_p99_ms = found.get((route.route, route.destination), (None,) * 4)
             if route.rate is None:  # of the last minute, until two looks tell
-                route.rate = rate or 0.0
+                route.rate = round(float(rates[route.route]), 4)
 
     def ask_lanes(self, look):
         lanes = collections.defaultdict(list)
