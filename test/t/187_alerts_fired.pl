@@ -36,7 +36,7 @@ my @alerts = $rules =~ /- alert: (\w+)/g;
 my %shorter = (OutboxBacklogOld => [ '> 60', '> 3' ], OutboxBacklogVeryOld => [ '> 600', '> 5' ], OutboxParkedOverdue => [ '> 60', '> 3' ], OutboxMetricsStale => [ '> 60', '> 12' ], OutboxHeldByOldTransaction => [ '> 300', '> 3' ],
 	OutboxDayHeld => [ '> 86400', '> 5' ], OutboxLogLarge => [ '+ 50e9', '+ 4e6' ], OutboxPausedForgotten => [ '> 3600', '> 3' ]);
 $rules =~ s/^( +)for: \S+$/$1for: 1s/mg;
-$rules =~ s/\[(?:5|15)m\]/[20s]/g;
+$rules =~ s/\[(?:5|15|30)m\]/[20s]/g;
 foreach my $alert (sort keys %shorter)
 {
 	my ($long, $short) = @{ $shorter{$alert} };
