@@ -37,6 +37,7 @@ my %shorter = (OutboxBacklogOld => [ '> 60', '> 3' ], OutboxBacklogVeryOld => [ 
 	OutboxDayHeld => [ '> 86400', '> 5' ], OutboxLogLarge => [ '+ 50e9', '+ 4e6' ], OutboxPausedForgotten => [ '> 3600', '> 3' ]);
 $rules =~ s/^( +)for: \S+$/$1for: 1s/mg;
 $rules =~ s/\[(?:5|15|30)m\]/[20s]/g;
+$rules =~ s/offset 15m/offset 20s/g;
 foreach my $alert (sort keys %shorter)
 {
 	my ($long, $short) = @{ $shorter{$alert} };
