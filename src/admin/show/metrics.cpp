@@ -179,6 +179,9 @@ struct Sources {
     }
     return nullptr;
   }
+  bool HasDestination(const char* name) const {
+    return std::any_of(destinations.begin(), destinations.end(), [name](const auto& one) { return one.name == name; });
+  }
   // Whether all these tables may be read now; each that may not is told of.
   bool MayRead(std::initializer_list<const char*> tables) const {
     if (!same_version) {
@@ -231,10 +234,9 @@ void AddDestinationFigures(const Labels* labels, const metrics::DestinationCount
 }
 
 // Routes and destinations that a worker has and that count together, and what they have counted.
-void AddOthers(const Sources& from, const metrics::DatabaseFigures* own) {
+void AddOthers(const Sources& from, const metrics::DatabaseFigures* own, const Labels* other,
+               const Labels* other_destination) {
   Samples* samples = from.samples;
-  const Labels* other = samples->Keep({{"route", kOther}, {"destination", kOther}});
-  const Labels* other_destination = samples->Keep({{"destination", kOther}});
   int routes = 0;
   std::set<Oid> destinations;
   for (const Route& route : from.routes) {
@@ -275,12 +277,17 @@ void AddFigures(const Sources& from) {
     samples->Add(kRestarts, none, "kind", i == 0 ? "keeper" : "relay",
                  own == nullptr ? 0 : static_cast<double>(ValueOf(own->restarts[i])));
   }
+  // There may be a route, and a server, of that name. They keep their names here, so what they count is a part of the
+  // sum.
+  const Labels* other = samples->Keep({{"route", kOther}, {"destination", kOther}});
+  const Labels* other_destination = samples->Keep({{"destination", kOther}});
   for (int i = 0; i < store->max_routes; i++) {
     const metrics::RouteSlot& slot = metrics::RouteSlots()[i];
     const Route* route = slot.database.load() == MyDatabaseId ? from.Find(slot.route_id) : nullptr;
     const Destination* destination = route == nullptr ? nullptr : from.FindServer(slot.server);
     if (destination != nullptr) {
-      const Labels* labels = destination->name == route->server
+      const Labels* labels = route->name == kOther && destination->name == kOther ? other
+                             : destination->name == route->server
                                  ? route->labels
                                  : samples->Keep({{"route", route->name}, {"destination", destination->name}});
       AddRouteFigures(labels, slot.figures, samples);
@@ -290,10 +297,15 @@ void AddFigures(const Sources& from) {
     const metrics::DestinationFigures& slot = metrics::DestinationSlots()[i];
     const Destination* destination = slot.database.load() == MyDatabaseId ? from.FindServer(slot.server) : nullptr;
     if (destination != nullptr) {
-      AddDestinationFigures(destination->labels, slot.figures, samples);
+      AddDestinationFigures(destination->name == kOther ? other_destination : destination->labels, slot.figures,
+                            samples);
     }
   }
-  AddOthers(from, own);
+  AddOthers(from, own, other, other_destination);
+  if (from.HasDestination(kOther)) {
+    samples->SumUp(other);
+    samples->SumUp(other_destination);
+  }
 }
 
 // --- what waits --------------------------------------------------------------------------------------------------

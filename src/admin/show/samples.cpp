@@ -291,6 +291,32 @@ void Samples::AddStates(const Family& family, const Labels* labels, const std::v
   }
 }
 
+void Samples::SumUp(const Labels* labels) {
+  for (FamilySamples& of : families_) {
+    std::vector<Sample>* samples = &of.samples;
+    std::vector<size_t> seen;  // with these labels: two for each bucket of a histogram at most
+    size_t kept = 0;
+    for (const Sample& sample : *samples) {
+      const auto same = [&](size_t i) {
+        const Sample& other = (*samples)[i];
+        return strcmp(other.suffix, sample.suffix) == 0 &&
+               (other.label == nullptr || sample.label == nullptr
+                    ? other.label == sample.label
+                    : strcmp(other.label, sample.label) == 0 && strcmp(other.of_label, sample.of_label) == 0);
+      };
+      if (sample.labels == labels) {
+        if (const auto first = std::find_if(seen.begin(), seen.end(), same); first != seen.end()) {
+          (*samples)[*first].value += sample.value;
+          continue;
+        }
+        seen.push_back(kept);
+      }
+      (*samples)[kept++] = sample;
+    }
+    samples->resize(kept);
+  }
+}
+
 void Samples::Return(FunctionCallInfo fcinfo) const {
   ReturnSetInfo* result = pg::Guard([&] {
     InitMaterializedSRF(fcinfo, 0);

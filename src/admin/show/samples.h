@@ -45,6 +45,9 @@ class Samples {
   void AddStates(const Family& family, const Labels* labels, const std::vector<const char*>& states,
                  const std::string& state);
 
+  // Makes one sample, the sum, of those that have these labels, by address, and all else in common.
+  void SumUp(const Labels* labels);
+
   // As rows (name, labels, value, kind, help). Throws pg::PgError.
   void Return(FunctionCallInfo fcinfo) const;
   // In the database's encoding, without an end of line after the last one: psql adds one.
