@@ -73,6 +73,7 @@ struct WorkerSlot {
   int64 shares_since;             // a relay worker takes its part of the lanes, monotonic microseconds; 0: it does not
   ErrorText trouble;              // of a relay worker: what its own work fails of, such as the claim of a lane
   uint64 terminated;              // incarnation of the last one here that got a SIGTERM; also when the slot is free
+  uint64 left;                    // likewise of the last one here that found nothing to do, and left
   pg_atomic_uint32 pending;       // set 0 -> 1 by a commit that emitted (then the latch is set), cleared before reading
   pg_atomic_uint32 stop;          // the worker is asked to leave in good order
   pg_atomic_uint32 lanes_freed;   // of a relay worker: lanes are to be shared out again, see NoteLanesFreed()

@@ -253,6 +253,19 @@ bool WasTerminated(const SlotTicket& ticket) {
   return terminated;
 }
 
+void NoteLeft() {
+  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
+  my_slot->left = my_slot->incarnation;
+  LWLockRelease(Shared()->lock);
+}
+
+bool HasLeft(const SlotTicket& ticket) {
+  LWLockAcquire(Shared()->lock, LW_SHARED);
+  const bool left = Workers()[ticket.slot].left == ticket.incarnation;
+  LWLockRelease(Shared()->lock);
+  return left;
+}
+
 void AskWorkersToStop(Oid database) {
   LWLockAcquire(Shared()->lock, LW_SHARED);
   for (int i = 0; i < Shared()->workers_used; i++) {

@@ -64,6 +64,10 @@ void NoteLanesFreed();
 // In the process itself: it ends because it got a SIGTERM. The launcher asks by WasTerminated() once the slot is free.
 void NoteTerminated();
 bool WasTerminated(const SlotTicket& ticket);
+// The same of a process that ends because there is no outbox here that it is for. It may be wanted again by the time
+// that the launcher sees it.
+void NoteLeft();
+bool HasLeft(const SlotTicket& ticket);
 
 // Whether a worker of that incarnation (0: of none) runs. The caller has the lock.
 bool IsAlive(uint64 incarnation);

@@ -341,6 +341,7 @@ void Complain(const pg::PendingError& error) {
                       errhint("If events of this database are to be published from here, call outbox.adopt() in it."),
                       pg::LogEvent("copy")));
   }
+  pg::NoteLeft();
   proc_exit(0);
 }
 

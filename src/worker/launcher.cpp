@@ -309,7 +309,8 @@ void TryDelayedOnes() {
 void Ended(Job* job, Moment now) {
   bool quick = !HavePassed(job->started_at, now, kQuickDeathMs);
   bool orderly = job->asked_to_stop || !job->wanted;
-  if (!orderly) {
+  // One that left by itself did what it should, though the extension was made since then.
+  if (!orderly && !pg::HasLeft(job->ticket)) {
     metrics::NoteRestart(job->ticket.database, job->ticket.kind);
   }
   const bool terminated = pg::WasTerminated(job->ticket);

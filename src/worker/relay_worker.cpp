@@ -132,6 +132,9 @@ void RelayMain() {
     const int64_t began = MonotonicMicros();
     long back_off = RunTurn();
     if (relay->uprooted() || relay->stopped() || overdue) {
+      if (relay->uprooted()) {
+        pg::NoteLeft();
+      }
       Leave();  // a claim that was not given back dies with this process
     }
     back_off = Min(back_off, StopRequested() ? kShortestBackOffMs : back_off);
