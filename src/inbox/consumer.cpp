@@ -103,4 +103,10 @@ void CheckConsumer(const text* consumer, const char* function) {
   PreventCommandIfReadOnly(psprintf("outbox.%s()", function));
 }
 
+void BeOnDiskAtCommit(bool fresh) {
+  if (fresh) {
+    ForceSyncCommit();
+  }
+}
+
 }  // namespace outbox::inbox

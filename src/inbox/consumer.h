@@ -20,5 +20,8 @@ void CheckStreamName(const text* stream);
 void CheckConsumerRight(const text* consumer);
 // The same, and 25006 on a standby, 25000 in parallel mode.
 void CheckConsumer(const text* consumer, const char* function);
+// What has marked something new is on disk when it has committed, whatever synchronous_commit says: the caller
+// acknowledges to the broker then, and what a crash took back would not come again.
+void BeOnDiskAtCommit(bool fresh);
 
 }  // namespace outbox::inbox

@@ -245,6 +245,7 @@ bool Receive(Datum consumer, const pg_uuid_t* id) {
     return (place.table == kUndatedA || Mark(place.table, consumer, id)) &&
            (!undated || (Mark(kUndatedA, consumer, id) && Mark(kUndatedB, consumer, id)));
   });
+  BeOnDiskAtCommit(fresh);
   KeepAtCommit(now, seen);
   return fresh;
 }
@@ -306,6 +307,7 @@ OUTBOX_FUNCTION(outbox_receive_many) {
   ReceiveMany(PointerGetDatum(consumer), candidates, count);
   qsort(candidates, count, sizeof(Candidate), CompareByOrder);
   for (int i = 0; i < count; i++) {
+    BeOnDiskAtCommit(candidates[i].fresh);
     if (candidates[i].fresh) {
       Datum value = UUIDPGetDatum(&candidates[i].id);
       bool null = false;

@@ -82,7 +82,9 @@ OUTBOX_FUNCTION(outbox_receive_newest) {
   }
   Datum values[] = {PointerGetDatum(consumer), PointerGetDatum(source), PointerGetDatum(key),
                     Int64GetDatum(created_at)};
-  return BoolGetDatum(AsOwner([&values] { return Run(&newest, values) == 1; }));
+  const bool fresh = AsOwner([&values] { return Run(&newest, values) == 1; });
+  BeOnDiskAtCommit(fresh);
+  return BoolGetDatum(fresh);
 }
 
 OUTBOX_FUNCTION(outbox_receive_next) {
@@ -101,6 +103,8 @@ OUTBOX_FUNCTION(outbox_receive_next) {
                     errmsg("stream_position must not be negative: %lld", static_cast<long long>(position)),
                     errdetail("Positions are counted from 0."), errhint("Pass the offset of the record.")));
   }
+  // (Not forced to disk: who goes by positions asks received_to() where to go on, so what a crash has taken back comes
+  // again.)
   Datum values[] = {PointerGetDatum(consumer), PointerGetDatum(stream), Int64GetDatum(position), PG_GETARG_DATUM(3)};
   const char* answer = AsOwner([&]() -> const char* {
     if (Run(&next, values) > 0) {
