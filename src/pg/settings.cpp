@@ -41,6 +41,19 @@ bool CheckSource(char** value, void**, GucSource) {
   return false;
 }
 
+// What it lets go is everybody's, so nobody has a value of his own.
+bool CheckInboxRetention(int*, void**, GucSource source) {
+  if (source != PGC_S_USER && source != PGC_S_DATABASE_USER && source != PGC_S_CLIENT && source != PGC_S_SESSION) {
+    return true;
+  }
+  GUC_check_errmsg(
+      "parameter \"outbox.inbox_retention\" is the server's or the database's, not a session's or a role's");
+  GUC_check_errdetail("What it lets go is everybody's: the marks of all consumers of the database are dropped by it.");
+  GUC_check_errhint(
+      "ALTER DATABASE ... SET outbox.inbox_retention, for sessions to come, or set it in postgresql.conf.");
+  return false;
+}
+
 char* cloudevents_source;  // asked for in SQL, with the routes: log/progress/routes.cpp
 
 }  // namespace
@@ -136,11 +149,13 @@ void DefineSettings() {
                              "A URI reference, for routes of the formats cloudevents and cloudevents-json that have no "
                              "option source of their own; empty for /outbox/ and the name of the database.",
                              &cloudevents_source, "", PGC_SIGHUP, 0, CheckSource, nullptr, nullptr);
-  DefineCustomIntVariable("outbox.inbox_retention", "How long outbox.receive() remembers which events were handled.",
-                          "Counted from the time in the event's id; whole days are dropped. Longer than the broker "
-                          "keeps a record and a consumer may lie still. A number without a unit counts minutes.",
-                          &settings.inbox.retention_minutes, 14 * 24 * 60, 24 * 60, 28 * 24 * 60, PGC_SUSET,
-                          GUC_UNIT_MIN, nullptr, nullptr, nullptr);
+  DefineCustomIntVariable(
+      "outbox.inbox_retention", "How long outbox.receive() remembers which events were handled.",
+      "Counted from the time in the event's id; whole days are dropped. Longer than the broker "
+      "keeps a record and a consumer may lie still. The same for all of a database: by ALTER DATABASE or "
+      "for the server, and not for a session or a role. A number without a unit counts minutes.",
+      &settings.inbox.retention_minutes, 14 * 24 * 60, 24 * 60, 28 * 24 * 60, PGC_SUSET, GUC_UNIT_MIN,
+      CheckInboxRetention, nullptr, nullptr);
   DefineCustomEnumVariable("outbox.inbox_expired",
                            "What outbox.receive() does about an event that is older than what the inbox remembers.",
                            "error: refuses it, for nobody can say whether it was handled; skip: takes it for handled; "

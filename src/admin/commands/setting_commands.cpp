@@ -130,6 +130,18 @@ void AuditSettingOfDatabase(Node* statement) {
   }
 }
 
+void CheckSettingOfRole(Node* statement) {
+  const auto* alter = reinterpret_cast<AlterRoleSetStmt*>(statement);
+  VariableSetStmt* set = alter->setstmt;
+  if (alter->role == nullptr || (set->kind != VAR_SET_VALUE && set->kind != VAR_SET_CURRENT)) {
+    return;
+  }
+  pg::Guard([set] {
+    (void)set_config_option(set->name, ExtractSetVariableArgs(set), superuser() ? PGC_SUSET : PGC_USERSET, PGC_S_USER,
+                            GUC_ACTION_SET, false, ERROR, false);
+  });
+}
+
 void AuditSettingOfRole(Node* statement) {
   const auto* alter = reinterpret_cast<AlterRoleSetStmt*>(statement);
   if (!CanAudit()) {

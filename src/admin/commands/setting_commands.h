@@ -12,6 +12,9 @@ bool SetsOfSystem(Node* statement);
 bool SetsOfDatabase(Node* statement);
 bool SetsOfRole(Node* statement);
 
+// Before the statement: whether a role may have such a value, which PostgreSQL asks only when a session begins. Throws
+// PgError.
+void CheckSettingOfRole(Node* statement);
 // Before the statement, whose end is the row's end, too. Throw PgError.
 void AuditSettingOfSystem(Node* statement);
 void AuditSettingOfDatabase(Node* statement);

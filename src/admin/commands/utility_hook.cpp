@@ -133,6 +133,7 @@ constexpr Watch kWatches[] = {
     // Settings.
     {.statement = T_AlterSystemStmt, .concerns = SetsOfSystem, .before = AuditSettingOfSystem},
     {.statement = T_AlterDatabaseSetStmt, .concerns = SetsOfDatabase, .before = AuditSettingOfDatabase},
+    {.statement = T_AlterRoleSetStmt, .concerns = SetsOfRole, .before = CheckSettingOfRole},
     {.statement = T_AlterRoleSetStmt, .concerns = SetsOfRole, .before = AuditSettingOfRole},
     // Databases.
     {.statement = T_DropdbStmt, .concerns = HasWorkers, .around = &kDropsDatabase, .after = ReadDatabases},

@@ -49,6 +49,14 @@ SELECT 'ALTER SYSTEM RESET outbox.inbox_expired; SELECT pg_reload_conf();'
 FROM pg_settings p WHERE p.name = 'outbox.inbox_expired' AND p.source = 'configuration file' AND p.setting = 'accept'
 ORDER BY 1)";
 
+// Roles that have a retention of their own: it does not count, and each of their sessions says so.
+constexpr const char* kOwnRetentions = R"(
+SELECT pg_get_userbyid(s.setrole), format('ALTER ROLE %I%s RESET outbox.inbox_retention;', pg_get_userbyid(s.setrole),
+       CASE WHEN s.setdatabase <> 0 THEN format(' IN DATABASE %I', current_database()) ELSE '' END)
+FROM pg_db_role_setting s, unnest(s.setconfig) c
+WHERE s.setrole <> 0 AND lower(c) LIKE 'outbox.inbox_retention=%' AND s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
+ORDER BY 2)";
+
 }  // namespace
 
 // Nothing where no mark was ever made, and where the extension is of a version without an inbox.
@@ -105,6 +113,13 @@ void CheckInbox(Findings* findings) {
         "outbox.inbox_expired is \"accept\" for more than a session: an event that comes again after " + retention +
             " is handled again.",
         "It is for a new consumer's first load, and by SET LOCAL for an event that comes late. " + row[0].value());
+  }
+  for (const Row& row : RunSql(Access::kRead, kOwnRetentions)) {
+    fine = false;
+    findings->Warn("inbox",
+                   "outbox.inbox_retention of role " + row[0].value() + " does not count: marks of all are kept by " +
+                       retention + ", the database's or the server's.",
+                   "ALTER DATABASE ... SET outbox.inbox_retention is for all. " + row[1].value());
   }
   if (fine) {
     findings->Ok("inbox",
