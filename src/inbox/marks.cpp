@@ -107,7 +107,7 @@ const char* IdText(const pg_uuid_t* id) {
                   errmsg("the time of event %s is too far ahead: %s", IdText(id), DayText(day)),
                   errdetail("By this server's clock it is %s.", DayText(days::DayOfMicros(TransactionMicros()))),
                   errhint("Compare the clocks of producer and consumer. Of ids whose time means nothing, pass one that "
-                          "has none: md5(id::text)::uuid.")));
+                          "has none: overlay(md5(id::text) placing '4' from 13)::uuid.")));
 }
 
 // Whether an expired event has a mark all the same, by now: it was accepted, or its day has not been emptied yet.
