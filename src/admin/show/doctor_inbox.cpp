@@ -57,6 +57,50 @@ FROM pg_db_role_setting s, unnest(s.setconfig) c
 WHERE s.setrole <> 0 AND lower(c) LIKE 'outbox.inbox_retention=%' AND s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
 ORDER BY 2)";
 
+// Who has waited for half a minute, in a transaction that receives, for another that does; by whom they wait for, the
+// first of them. A mark that is not committed is waited for by the transaction's id alone, which says nothing of the
+// table: both have the same one in hand, and what waits for a row that somebody has changed, a consumer's own work,
+// has that row's own lock as well.
+constexpr const char* kWaiters = R"(
+WITH l AS MATERIALIZED (
+  SELECT l.*, c.relname LIKE 'inbox\_%' AND c.relnamespace = 'outbox_internal'::regnamespace AS is_inbox
+  FROM pg_locks l LEFT JOIN pg_class c ON c.oid = l.relation
+    AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())),
+w AS (
+  SELECT DISTINCT ON (h.virtualtransaction) w.pid, w.waitstart, h.pid AS holder, w.transactionid,
+         count(*) OVER (PARTITION BY h.virtualtransaction) - 1 AS others
+  FROM l w JOIN l h ON h.locktype = 'transactionid' AND h.transactionid = w.transactionid AND h.granted
+  WHERE w.locktype = 'transactionid' AND NOT w.granted AND w.waitstart < clock_timestamp() - interval '30 s'
+    AND EXISTS (SELECT FROM l a JOIN l b ON b.relation = a.relation AND b.locktype = 'relation' AND b.granted AND b.mode = 'RowExclusiveLock'
+                WHERE a.pid = w.pid AND a.is_inbox AND a.locktype = 'relation' AND a.granted AND a.mode = 'RowExclusiveLock'
+                  AND b.virtualtransaction = h.virtualtransaction)
+    AND NOT EXISTS (SELECT FROM l t WHERE t.pid = w.pid AND t.locktype = 'tuple' AND t.granted AND t.is_inbox IS NOT TRUE)
+  ORDER BY h.virtualtransaction, w.waitstart, w.pid)
+SELECT format('Process %s (%s) receives as a consumer, and has waited since %s UTC for ', w.pid, coalesce(nullif(a.application_name, ''), a.backend_type, '?'),
+              to_char(w.waitstart AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')),
+       CASE WHEN w.holder IS NULL THEN 'a prepared transaction'
+            ELSE format('process %s (%s)', w.holder, concat_ws(', ', coalesce(nullif(h.application_name, ''), h.backend_type, '?'), h.state)) END,
+       to_char(coalesce(h.xact_start, x.prepared) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS'), nullif(w.others, 0)::text,
+       CASE WHEN w.holder IS NULL THEN format('ROLLBACK PREPARED %L ends it, or COMMIT PREPARED.', x.gid)
+            ELSE format('If its client is gone, SELECT pg_terminate_backend(%s) ends it, and who waits handles the event. ALTER ROLE %s SET idle_in_transaction_session_timeout = ''1min'' has the server end the next one.',
+                        w.holder, coalesce(quote_ident(h.usename), '...')) END
+FROM w LEFT JOIN pg_stat_activity a ON a.pid = w.pid LEFT JOIN pg_stat_activity h ON h.pid = w.holder
+  LEFT JOIN pg_prepared_xacts x ON w.holder IS NULL AND x.transaction = w.transactionid
+ORDER BY w.waitstart, w.pid LIMIT 10)";
+
+// Returns whether nobody waits for long.
+bool CheckWaiters(Findings* findings) {
+  const std::vector<Row> waiters = RunSql(Access::kRead, kWaiters);
+  for (const Row& row : waiters) {
+    findings->Warn("inbox",
+                   row[0].value() + row[1].value() +
+                       ", which has marked what comes to both and has not committed, in a transaction since " +
+                       row[2].value_or("?") + " UTC." + (row[3] ? " " + *row[3] + " more wait for it." : ""),
+                   row[4].value());
+  }
+  return waiters.empty();
+}
+
 }  // namespace
 
 // Nothing where no mark was ever made, and where the extension is of a version without an inbox.
@@ -70,6 +114,7 @@ void CheckInbox(Findings* findings) {
                    "pg_locks says by whom; pg_terminate_backend(), a right of pg_signal_backend, ends it.");
     return;
   }
+  bool fine = CheckWaiters(findings);
   const std::vector<Row> rows = RunSql(Access::kRead, kKept);
   if (rows.empty()) {
     return;
@@ -78,7 +123,6 @@ void CheckInbox(Findings* findings) {
   const std::string& from = kept[0].value();
   const int late = std::stoi(kept[2].value());  // days that could have gone
   const std::string retention = "outbox.inbox_retention (" + kept[3].value() + ")";
-  bool fine = true;
   for (const Row& row : RunSql(Access::kRead, kUnguarded)) {
     fine = false;
     findings->Problem("inbox", row[0].value() + " has no valid primary key: receive() fails for ids of its days.",
