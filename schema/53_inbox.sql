@@ -152,7 +152,7 @@ COMMENT ON VIEW outbox.received IS 'what the inbox holds, by consumer';
 COMMENT ON COLUMN outbox.received.consumer IS 'consumer';
 COMMENT ON COLUMN outbox.received.what IS 'event: marks of events; undated: of those whose id has no time; undated, second table: the same once more, as each of them is in two tables; key: newest values; stream: positions';
 COMMENT ON COLUMN outbox.received.day IS 'UTC day of the time in the events'' ids; it goes as a whole';
-COMMENT ON COLUMN outbox.received.rows IS 'how many; of tables above 32 MB an estimate from as much of them';
+COMMENT ON COLUMN outbox.received.rows IS 'how many; of who has more than 1,000 in a table above 32 MB an estimate from as much of it';
 COMMENT ON COLUMN outbox.received.bytes IS 'on disk with indexes, its share of the table by rows';
 
 CREATE OR REPLACE FUNCTION outbox_internal.receive_routines() RETURNS SETOF regprocedure
