@@ -125,7 +125,7 @@ COMMENT ON FUNCTION outbox.forget_received(text, uuid) IS 'takes one mark back, 
 
 CREATE OR REPLACE FUNCTION outbox.reprocess(consumer text, since timestamptz, until timestamptz DEFAULT 'infinity') RETURNS bigint
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_reprocess';
-COMMENT ON FUNCTION outbox.reprocess(text, timestamptz, timestamptz) IS 'takes back the marks of all events created in that time, by their ids; returns how many. Then send them again: outbox.replay(), or the consumer group''s offsets';
+COMMENT ON FUNCTION outbox.reprocess(text, timestamptz, timestamptz) IS 'takes back the marks of all events created in that time, by their ids, and the keys whose newest value was, of which the next event is taken, whatever its time; returns how many. Positions of streams are seek_stream()''s. Then send them again: outbox.replay(), or the consumer group''s offsets';
 
 CREATE OR REPLACE FUNCTION outbox.forget_consumer(consumer text) RETURNS bigint
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_forget_consumer';

@@ -117,6 +117,44 @@ TakenBack DeleteRange(Oid* types, Datum* values) {
   return {pg::ResultInt64(0, 0), pg::ResultInt64(0, 1)};
 }
 
+// Keys whose newest value is of that time (Unix microseconds, the end not in it): the next event of such a key is
+// taken, whatever its time. Returns how many.
+int64 DeleteKeys(Datum consumer, int64 since, int64 until) {
+  Oid types[] = {TEXTOID, INT8OID, INT8OID};
+  Datum values[] = {consumer, Int64GetDatum(since), Int64GetDatum(until)};
+  return static_cast<int64>(
+      Delete("inbox_key", " AND created_at OPERATOR(pg_catalog.>=) $2 AND created_at OPERATOR(pg_catalog.<) $3", 3,
+             types, values));
+}
+
+// How many streams the consumer has, and one of them in the caller's memory.
+int64 CountStreams(Datum consumer, MemoryContext memory, char** stream) {
+  static pg::Statement streams = {
+      "SELECT pg_catalog.count(*), pg_catalog.min(s.stream) FROM outbox_internal.inbox_stream s "
+      "WHERE s.consumer OPERATOR(pg_catalog.=) $1",
+      1,
+      {TEXTOID}};
+  Run(&streams, &consumer);
+  const int64 count = pg::ResultInt64(0, 0);
+  if (count > 0) {
+    *stream = MemoryContextStrdup(memory, pg::ResultText(0, 1));
+  }
+  return count;
+}
+
+void TellStreams(int64 count, const text* consumer, const char* stream) {
+  if (count == 0) {
+    return;
+  }
+  const char* name = text_to_cstring(consumer);
+  ereport(NOTICE, (errmsg_plural("%lld stream of consumer \"%s\" stays where it is",
+                                 "%lld streams of consumer \"%s\" stay where they are",
+                                 static_cast<unsigned long>(count), static_cast<long long>(count), name),
+                   errdetail("Only the last position of a stream is kept, which has no time."),
+                   errhint("SELECT outbox.seek_stream(%s, %s, next_position) says which position is the next.",
+                           quote_literal_cstr(name), quote_literal_cstr(stream))));
+}
+
 // Where no id that has a time is refused for its age.
 pg_uuid_t LeastKeptId() {
   return LeastIdOf(days::DayStartMicros(CurrentKept().from));
@@ -176,13 +214,12 @@ OUTBOX_FUNCTION(outbox_reprocess) {
   RefuseNullName(PG_ARGISNULL(0), "reprocess", "consumer",
                  "outbox.reprocess('billing', since => '2026-01-31 12:00+00')");
   if (PG_ARGISNULL(1) || PG_ARGISNULL(2)) {
-    ereport(
-        ERROR,
-        (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
-         errmsg("%s of outbox.reprocess() must not be null", PG_ARGISNULL(1) ? "since" : "until"),
-         errdetail("It says of which time events are new again, by when they were created."),
-         errhint("since => '-infinity' takes all events whose id has a time, forget_consumer() the others, too; until "
-                 "is infinity by default.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+             errmsg("%s of outbox.reprocess() must not be null", PG_ARGISNULL(1) ? "since" : "until"),
+             errdetail("It says of which time events are new again, by when they were created."),
+             errhint("since => '-infinity' takes all events whose id has a time, and all keys, forget_consumer() the "
+                     "others, too; until is infinity by default.")));
   }
   const text* consumer = PG_GETARG_TEXT_PP(0);
   CheckConsumerName(consumer);
@@ -198,16 +235,24 @@ OUTBOX_FUNCTION(outbox_reprocess) {
   Oid types[] = {TEXTOID, UUIDOID, UUIDOID, UUIDOID};
   Datum values[] = {PointerGetDatum(consumer), UUIDPGetDatum(&first), UUIDPGetDatum(&end), UUIDPGetDatum(&kept)};
   const char* role = outbox::pg::OtherRole();
+  const MemoryContext memory = CurrentMemoryContext;
+  int64 keys = 0;
+  int64 streams = 0;
+  char* stream = nullptr;
   const TakenBack taken = AsOwner([&] {
     const TakenBack taken_back = DeleteRange(types, values);
-    Audit("reprocess", values[0],
-          {"since", outbox::pg::UtcText(PG_GETARG_TIMESTAMPTZ(1)), "until",
-           outbox::pg::UtcText(PG_GETARG_TIMESTAMPTZ(2)), "marks", psprintf(INT64_FORMAT, taken_back.events)},
-          role);
+    keys = DeleteKeys(values[0], since, until);
+    streams = CountStreams(values[0], memory, &stream);
+    Audit(
+        "reprocess", values[0],
+        {"since", outbox::pg::UtcText(PG_GETARG_TIMESTAMPTZ(1)), "until", outbox::pg::UtcText(PG_GETARG_TIMESTAMPTZ(2)),
+         "marks", psprintf(INT64_FORMAT, taken_back.events), "keys", psprintf(INT64_FORMAT, keys)},
+        role);
     return taken_back;
   });
   TellExpired(taken.expired);
-  return Int64GetDatum(taken.events);
+  TellStreams(streams, consumer, stream);
+  return Int64GetDatum(taken.events + keys);
 }
 
 OUTBOX_FUNCTION(outbox_forget_consumer) {

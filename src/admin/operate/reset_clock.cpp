@@ -195,6 +195,11 @@ OUTBOX_FUNCTION(outbox_reset_clock) {
     Guard([&] { outbox::pg::ResetClockAtCommit(now); });
     outbox::pg::NoteConfigChange();
     outbox::pg::NoteParkedChange();
+    Notice(
+        "events emitted from now on may have an earlier created_at than those before",
+        "Consumers that keep the newest value of a key drop such an event, for as long as the clock went back.",
+        "When they have handled what was emitted before: SELECT outbox.reprocess('...', now()) with the name of each, "
+        "in its database.");
   }
   Interval* back = Guard([] { return static_cast<Interval*>(palloc0(sizeof(Interval))); });
   back->time = std::max<int64>(ahead, 0);
