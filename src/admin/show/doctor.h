@@ -88,6 +88,8 @@ size_t CheckRowTriggers(Findings* findings);
 void CheckInbox(Findings* findings);
 // Consumers receive in this database, and nothing was ever emitted or routed here.
 bool InboxAlone();
+// Consumers receive in this database; there is no route, and no event in the log. For checks after that of locks.
+bool NothingButInbox();
 
 // lone_emits.cpp
 void CheckLoneEmits(Findings* findings);

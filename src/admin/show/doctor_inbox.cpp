@@ -172,15 +172,30 @@ void CheckInbox(Findings* findings) {
   }
 }
 
-bool InboxAlone() {
-  for (const char* name : {"identity", "inbox_kept"}) {
+namespace {
+
+// By events, by keys or by positions.
+bool ConsumersReceive() {
+  for (const char* name : {"inbox_kept", "inbox_key", "inbox_stream"}) {
     if (!pg::Guard([name] { return OidIsValid(pg::FindOurRelation(name)) && LockToLook(pg::FindOurRelation(name)); })) {
       return false;
     }
   }
   return RunSql(Access::kRead,
-                "SELECT EXISTS (SELECT FROM outbox_internal.inbox_kept) AND NOT EXISTS (SELECT FROM "
-                "outbox_internal.identity)")[0][0] == "t";
+                "SELECT EXISTS (SELECT FROM outbox_internal.inbox_kept) OR EXISTS (SELECT FROM "
+                "outbox_internal.inbox_key) OR EXISTS (SELECT FROM outbox_internal.inbox_stream)")[0][0] == "t";
+}
+
+}  // namespace
+
+bool InboxAlone() {
+  return ConsumersReceive() && pg::Guard([] { return LockToLook(pg::FindOurRelation("identity")); }) &&
+         RunSql(Access::kRead, "SELECT NOT EXISTS (SELECT FROM outbox_internal.identity)")[0][0] == "t";
+}
+
+bool NothingButInbox() {
+  return RunSql(Access::kRead, "SELECT EXISTS (SELECT FROM outbox.route)")[0][0] == "f" && ConsumersReceive() &&
+         RunSql(Access::kRead, "SELECT EXISTS (SELECT FROM outbox_internal.log)")[0][0] == "f";
 }
 
 }  // namespace outbox::admin

@@ -97,7 +97,10 @@ void CheckRoutes(Findings* findings) {
                                     "triggers.") +
             " drop_route() and create_route(..., start => 'earliest') make it again, with what the log still has.");
   }
-  if (seen.empty()) {
+  if (seen.empty() && NothingButInbox()) {
+    findings->Note("route", "There is no route, and need not be: consumers receive here, and the log has no events.",
+                   "Where events are to go from here, too: SELECT outbox.create_route('everything', server => '...').");
+  } else if (seen.empty()) {
     findings->Warn("route", "There is no route: events are kept for outbox.retention and go nowhere.",
                    "SELECT outbox.create_route('everything', server => '...').");
   } else if (good > 0) {
