@@ -68,8 +68,8 @@ BEGIN
       -- Roles have taken each other's names: one row makes room. It is found by its oid meanwhile.
       EXECUTE format($sql$
         WITH f AS MATERIALIZED (SELECT * FROM outbox_internal.right_rows($1) WHERE found_name <> role)
-        UPDATE outbox_internal.%1$I e SET role = '(' || e.role_id || ')' WHERE e.role = (
-          SELECT min(m.role) FROM f m JOIN f o ON o.role = m.found_name WHERE m.role <> '(' || m.role_id || ')')$sql$, rights) USING said;
+        UPDATE outbox_internal.%1$I e SET role = '(' || e.role_id::text || ')' WHERE e.role = (
+          SELECT min(m.role) FROM f m JOIN f o ON o.role = m.found_name WHERE m.role <> '(' || m.role_id::text || ')')$sql$, rights) USING said;
       GET DIAGNOSTICS moved = ROW_COUNT;
       EXIT WHEN moved = 0;
     END LOOP;

@@ -190,7 +190,7 @@ bool OnlyOutboxWrites(const char* table) {
 
 bool InUse() {
   return !RunSql(Access::kWrite,
-                 "SELECT FROM outbox_internal.identity WHERE system_identifier || '/' || database = "
+                 "SELECT FROM outbox_internal.identity WHERE system_identifier::text || '/' || database::text = "
                  "outbox_internal.home()")
               .empty();
 }

@@ -139,27 +139,27 @@ void SetState(int64 retention, LogDay* day) {
 // What keeps the keeper from the lock that a drop takes, on the day's table and on outbox_internal.log, and from the
 // drop: it does not wait for any of them.
 void FindInTheWay(int64 locked_since, LogDay* day) {
-  for (const Row& row :
-       RunSql(Access::kRead,
-              "SELECT w.what || coalesce(' since ' || to_char(w.since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS+00'), "
-              "'') "
-              "FROM (SELECT DISTINCT CASE WHEN l.pid IS NULL THEN 'prepared transaction \"' || x.gid || '\"' ELSE "
-              "'session ' || l.pid || coalesce(' (' || a.state || ')', '') END, coalesce(x.prepared, a.xact_start) "
-              "FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid LEFT JOIN (pg_locks t JOIN "
-              "pg_prepared_xacts x "
-              "ON x.transaction = t.transactionid) ON l.pid IS NULL AND t.pid IS NULL AND t.locktype = 'transactionid' "
-              "AND t.virtualtransaction = l.virtualtransaction "
-              "WHERE l.locktype = 'relation' AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid() "
-              "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
-              "AND l.relation IN ('outbox_internal.log'::regclass, to_regclass('outbox_internal.' || $1)) "
-              "AND coalesce(a.backend_type, '') NOT LIKE 'outbox %' "
-              "UNION ALL SELECT DISTINCT 'view ' || r.ev_class::regclass, NULL::timestamptz FROM pg_depend d "
-              "JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid "
-              "WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = to_regclass('outbox_internal.' || $1) "
-              "AND r.ev_class <> d.refobjid) w (what, since) "
-              "WHERE coalesce(w.since <= clock_timestamp() - $2::bigint * interval '1 microsecond', true) "
-              "ORDER BY w.since NULLS LAST, w.what",
-              {Cell(day->table), Cell(std::to_string(locked_since))})) {
+  for (const Row& row : RunSql(
+           Access::kRead,
+           "SELECT w.what || coalesce(' since ' || to_char(w.since AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS+00'), "
+           "'') "
+           "FROM (SELECT DISTINCT CASE WHEN l.pid IS NULL THEN 'prepared transaction \"' || x.gid || '\"' ELSE "
+           "'session ' || l.pid::text || coalesce(' (' || a.state || ')', '') END, coalesce(x.prepared, a.xact_start) "
+           "FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid LEFT JOIN (pg_locks t JOIN "
+           "pg_prepared_xacts x "
+           "ON x.transaction = t.transactionid) ON l.pid IS NULL AND t.pid IS NULL AND t.locktype = 'transactionid' "
+           "AND t.virtualtransaction = l.virtualtransaction "
+           "WHERE l.locktype = 'relation' AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid() "
+           "AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
+           "AND l.relation IN ('outbox_internal.log'::regclass, to_regclass('outbox_internal.' || $1)) "
+           "AND coalesce(a.backend_type, '') NOT LIKE 'outbox %' "
+           "UNION ALL SELECT DISTINCT 'view ' || r.ev_class::regclass::text, NULL::timestamptz FROM pg_depend d "
+           "JOIN pg_rewrite r ON d.classid = 'pg_rewrite'::regclass AND r.oid = d.objid "
+           "WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = to_regclass('outbox_internal.' || $1) "
+           "AND r.ev_class <> d.refobjid) w (what, since) "
+           "WHERE coalesce(w.since <= clock_timestamp() - $2::bigint * interval '1 microsecond', true) "
+           "ORDER BY w.since NULLS LAST, w.what",
+           {Cell(day->table), Cell(std::to_string(locked_since))})) {
     day->in_the_way.push_back(row[0].value_or("a transaction that has just ended"));
   }
 }

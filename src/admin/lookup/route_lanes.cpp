@@ -53,7 +53,7 @@ RouteQuery select_lanes = {R"(
 SELECT r.id, r.name, r.server::text, l.lane, l.window_from::text, l.window_to::text, l.done_to, r.start_snapshot::text,
        r.start_time, l.since, l.saved_at, greatest(l.since, r.created_at),
        coalesce(l.home <> outbox_internal.home() AND NOT EXISTS (SELECT FROM outbox_internal.origin o
-         WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL)
+         WHERE l.home = o.system_identifier::text || '/' || o.database::text), l.home IS NULL)
 FROM outbox.route r
 JOIN outbox_internal.lane_position l ON l.route_id = r.id)",
                            " WHERE r.name = $1 ", "ORDER BY r.name, l.lane"};

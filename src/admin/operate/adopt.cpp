@@ -186,10 +186,10 @@ int64 AdoptAll(bool keep_positions) {
   RepairGuards();
   const RestoredRows restored = FindRestoredRows();
   // Whose it was, where that is another's.
-  const Cell origin =
-      RunSql(Access::kWrite,
-             "SELECT (SELECT i.system_identifier || '/' || i.database FROM outbox_internal.identity i WHERE "
-             "i.system_identifier || '/' || i.database <> outbox_internal.home() LIMIT 1)")[0][0];
+  const Cell origin = RunSql(
+      Access::kWrite,
+      "SELECT (SELECT i.system_identifier::text || '/' || i.database::text FROM outbox_internal.identity i WHERE "
+      "i.system_identifier::text || '/' || i.database::text <> outbox_internal.home() LIMIT 1)")[0][0];
   const std::string snapshot = SnapshotOfNow();
   const char* now = snapshot.c_str();
   const bool dump = pg::Guard([keep_positions, now] { return TakeOver(keep_positions, now); });

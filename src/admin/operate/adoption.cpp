@@ -408,18 +408,18 @@ bool HasRestoredLanes() {
 // Where nothing was noted (a dump restored with --disable-triggers, or under an older version): the rows that came
 // first. The original's own are left out of both, for it never sent what was diverted there.
 RestoredRows FindRestoredRows() {
-  const Row row =
-      RunSql(Access::kWrite,
-             "WITH here AS (SELECT outbox_internal.home() AS home), "
-             "origin AS (SELECT i.system_identifier || '/' || i.database AS home, i.restored_in FROM "
-             "outbox_internal.identity i, here WHERE i.system_identifier || '/' || i.database <> here.home), "
-             "copied AS MATERIALIZED (SELECT f.home, min(f.received_at) AS at FROM "
-             "outbox_internal.foreign_event f, origin WHERE NOT f.subscribed AND f.home <> origin.home "
-             "GROUP BY 1), "
-             "first AS (SELECT coalesce((SELECT restored_in FROM origin), "
-             "(SELECT home FROM copied ORDER BY at LIMIT 1), here.home) AS home FROM here) "
-             "SELECT first.home, CASE WHEN first.home = here.home THEN '{}' ELSE ARRAY(SELECT c.home FROM "
-             "copied c WHERE c.home <> first.home) END FROM first, here")[0];
+  const Row row = RunSql(
+      Access::kWrite,
+      "WITH here AS (SELECT outbox_internal.home() AS home), "
+      "origin AS (SELECT i.system_identifier::text || '/' || i.database::text AS home, i.restored_in FROM "
+      "outbox_internal.identity i, here WHERE i.system_identifier::text || '/' || i.database::text <> here.home), "
+      "copied AS MATERIALIZED (SELECT f.home, min(f.received_at) AS at FROM "
+      "outbox_internal.foreign_event f, origin WHERE NOT f.subscribed AND f.home <> origin.home "
+      "GROUP BY 1), "
+      "first AS (SELECT coalesce((SELECT restored_in FROM origin), "
+      "(SELECT home FROM copied ORDER BY at LIMIT 1), here.home) AS home FROM here) "
+      "SELECT first.home, CASE WHEN first.home = here.home THEN '{}' ELSE ARRAY(SELECT c.home FROM "
+      "copied c WHERE c.home <> first.home) END FROM first, here")[0];
   return {row[0], row[1]};
 }
 

@@ -42,7 +42,7 @@ constexpr int64 kScanLimit = 10000;
 // have an xid and run a statement that waits neither for the clock nor for a row lock. Workers of outbox are left out:
 // what they date is not ordered.
 constexpr const char* kWriters =
-    "SELECT coalesce('process ' || l.pid, 'prepared transaction ' || "
+    "SELECT coalesce('process ' || l.pid::text, 'prepared transaction ' || "
     "  (SELECT p.gid FROM pg_prepared_xacts p WHERE p.transaction = l.transactionid)) "
     "FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid "
     "WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted "

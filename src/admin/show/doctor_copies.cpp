@@ -25,7 +25,8 @@ void CheckAdoption(Findings* findings) {
       Access::kRead,
       "SELECT string_agg(DISTINCT quote_literal(r.name), ', ') FROM outbox.route r JOIN outbox_internal.lane l "
       "ON l.route_id = r.id WHERE coalesce(l.home <> outbox_internal.home() AND NOT EXISTS (SELECT FROM "
-      "outbox_internal.origin o WHERE l.home = o.system_identifier || '/' || o.database), l.home IS NULL)")[0][0];
+      "outbox_internal.origin o WHERE l.home = o.system_identifier::text || '/' || o.database::text), l.home IS NULL)")
+      [0][0];
   if (routes) {
     findings->Problem(
         "adoption", "A dump has brought lanes, whose positions mean nothing here: no worker reads for " + *routes + ".",

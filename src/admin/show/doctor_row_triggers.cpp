@@ -221,7 +221,7 @@ WITH RECURSIVE below AS (
   SELECT b.made, i.inhrelid FROM below b JOIN pg_inherits i ON i.inhparent = b.relation
 )
 SELECT DISTINCT ON (b.relation::regclass::text) b.relation::regclass::text, t.tgrelid::regclass::text, quote_ident(t.tgname),
-       overlay(d.def PLACING ' ON ' || b.relation::regclass FROM position(' ON ' || t.tgrelid::regclass IN d.def) FOR length(' ON ' || t.tgrelid::regclass)) || ';'
+       overlay(d.def PLACING ' ON ' || b.relation::regclass::text FROM position(' ON ' || t.tgrelid::regclass::text IN d.def) FOR length(' ON ' || t.tgrelid::regclass::text)) || ';'
 FROM below b JOIN pg_class c ON c.oid = b.relation JOIN pg_trigger t ON t.oid = b.made, pg_get_triggerdef(t.oid) d (def)
 WHERE c.relkind = 'r' AND NOT EXISTS (SELECT FROM pg_trigger o WHERE o.tgrelid = b.relation AND o.tgfoid = t.tgfoid)
 ORDER BY 1, 2, 3)";
@@ -266,7 +266,7 @@ SELECT l.tgrelid::regclass::text, string_agg(quote_ident(l.tgname), ', ' ORDER B
 FROM late l LEFT JOIN LATERAL (
   SELECT (prefix || l.tgname)::name AS name FROM unnest('{00_,!00_}'::text[]) prefix
   WHERE (prefix || l.tgname)::name < l.others[1]
-    AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = ANY (l.relations || l.tgrelid) AND t.tgname = (prefix || l.tgname)::name)
+    AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = ANY (array_append(l.relations, l.tgrelid)) AND t.tgname = (prefix || l.tgname)::name)
   ORDER BY prefix COLLATE "C" DESC LIMIT 1
 ) f ON true
 GROUP BY l.tgrelid ORDER BY 1)";
