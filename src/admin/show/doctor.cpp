@@ -150,6 +150,7 @@ Findings LookAtAll() {
           {"route", CheckRoutes},
           {"unrouted", CheckUnrouted},
           {"lone events", CheckLoneEmits},
+          {"casts", CheckCasts},
           {"lane", CheckLanes},
           {"destination", CheckDestinations},
           {"held", CheckHolders},

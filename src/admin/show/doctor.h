@@ -1,7 +1,7 @@
-// The checks of outbox.doctor() [P]. Each but those of figures, locks, the inbox and what no route takes adds at least
-// one row, also when all is well, so that an answer shows what was checked. The statuses: ok (with a hint: somebody may
-// have meant otherwise), warning (it works, or goes on by itself, as a destination that is down), problem (events are
-// not published, or soon will not be, until somebody acts).
+// The checks of outbox.doctor() [P]. Each but those of figures, locks, the inbox, casts and what no route takes adds at
+// least one row, also when all is well, so that an answer shows what was checked. The statuses: ok (with a hint:
+// somebody may have meant otherwise), warning (it works, or goes on by itself, as a destination that is down), problem
+// (events are not published, or soon will not be, until somebody acts).
 #pragma once
 
 #include <set>
@@ -93,6 +93,9 @@ bool NothingButInbox();
 
 // lone_emits.cpp
 void CheckLoneEmits(Findings* findings);
+
+// doctor_casts.cpp: adds rows only where somebody made casts that matter
+void CheckCasts(Findings* findings);
 
 // doctor_unrouted.cpp
 void CheckUnrouted(Findings* findings);
