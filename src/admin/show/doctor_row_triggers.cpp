@@ -286,11 +286,53 @@ size_t CheckFiringOrder(Findings* findings) {
                     });
 }
 
+// Deferred ones fire in the order of the changes at commit, and what one of them changes comes last. SET CONSTRAINTS
+// ... IMMEDIATE fires them as well, and then what one of them changes has its own triggers fire at once: before those
+// that are still to come, which emit what the row was before. A name that comes first does not help. Such a one of
+// another table may change the row, too.
+constexpr const char* kDeferrable = R"(
+WITH RECURSIVE emitting AS (
+  SELECT t.oid, t.oid AS made, t.tgrelid, t.tgenabled
+  FROM pg_trigger t WHERE t.tgfoid = to_regprocedure('outbox.emit_row()') AND t.tgparentid = 0 AND t.tgdeferrable AND t.tgtype & 28 NOT IN (4, 8)
+  UNION ALL
+  SELECT t.oid, p.made, t.tgrelid, t.tgenabled FROM emitting p JOIN pg_trigger t ON t.tgparentid = p.oid
+), changing AS (
+  SELECT o.tgrelid, o.tgname FROM pg_trigger o JOIN pg_proc p ON p.oid = o.tgfoid
+  WHERE o.tgdeferrable AND NOT o.tgisinternal AND o.tgenabled IN ('O', 'A') AND p.provolatile = 'v' AND p.pronamespace <> 'outbox'::regnamespace
+)
+SELECT quote_ident(t.tgname), t.tgrelid::regclass::text,
+       string_agg(DISTINCT quote_ident(c.tgname), ', ') FILTER (WHERE c.tgrelid = e.tgrelid),
+       format('BEGIN; DROP TRIGGER %I ON %s; %s;%s COMMIT;', t.tgname, t.tgrelid::regclass,
+              regexp_replace(regexp_replace(pg_get_triggerdef(t.oid), '^CREATE CONSTRAINT', 'CREATE'),
+                             '( FROM ("[^"]*"|[^" ])+)? DEFERRABLE INITIALLY (DEFERRED|IMMEDIATE) FOR EACH ROW', ' FOR EACH ROW'),
+              format(CASE t.tgenabled WHEN 'A' THEN ' ALTER TABLE %s ENABLE ALWAYS TRIGGER %I;' ELSE '' END, t.tgrelid::regclass, t.tgname))
+FROM emitting e JOIN pg_trigger t ON t.oid = e.made CROSS JOIN changing c
+WHERE e.tgenabled IN ('O', 'A') GROUP BY t.oid, t.tgname, t.tgrelid, t.tgenabled ORDER BY 2, 1)";
+
+size_t CheckDeferrable(Findings* findings) {
+  std::vector<Row> same;
+  std::vector<Row> other;
+  for (Row& row : RunSql(Access::kRead, kDeferrable)) {
+    (row[2].has_value() ? same : other).push_back(std::move(row));
+  }
+  const auto tell_of = [findings](const Row& row) {
+    (findings->*(row[2].has_value() ? &Findings::Warn : &Findings::Note))(
+        "triggers",
+        RowTrigger(row[0], row[1]) + "is DEFERRABLE, as " + row[2].value_or("one of another table") +
+            " is: of a row that that one changes when SET CONSTRAINTS ... IMMEDIATE fires both the newer version is "
+            "emitted first, and the older one last.",
+        row[3].value() + " Then its name has to come before those of other triggers that change the row.");
+  };
+  const char* what_to_do = "Make triggers that call outbox.emit_row() plain AFTER triggers.";
+  return TellOfEach(same, findings, "triggers", what_to_do, tell_of) +
+         TellOfEach(other, findings, "triggers", what_to_do, tell_of, &Findings::Note);
+}
+
 }  // namespace
 
 size_t CheckRowTriggers(Findings* findings) {
   return CheckUse(findings) + CheckColumns(findings) + CheckWords(findings) + CheckSilent(findings) +
-         CheckTwins(findings) + CheckFiringOrder(findings) + CheckChildren(findings);
+         CheckTwins(findings) + CheckFiringOrder(findings) + CheckDeferrable(findings) + CheckChildren(findings);
 }
 
 }  // namespace outbox::admin
