@@ -31,6 +31,7 @@ void _PG_init(void) {
   outbox::admin::InstallTriggerHook();
   outbox::admin::InstallForeignKeyHook();
   outbox::pg::InstallPlanningHooks();
+  outbox::worker::CountSinkDescriptors();
   if (process_shared_preload_libraries_in_progress) {
     outbox::pg::InstallSharedMemoryHooks();
     outbox::metrics::InstallSharedMemoryHooks();

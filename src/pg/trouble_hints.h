@@ -62,6 +62,14 @@ inline constexpr const char* kOutOfMemoryHint =
     "Give the machine more memory, or lower work_mem, outbox.sort_mem or outbox.max_inflight. It goes on by itself as "
     "soon as there is some.";
 
+// Of a process of the server that may open no more files.
+inline constexpr const char* kFewDescriptorsHint =
+    "Where too many files are open: let processes of the server open more, with ulimit -n for whoever starts it, or "
+    "LimitNOFILE= of its service (and max_files_per_process, where that is lower), and restart it. A relay worker "
+    "needs one for each destination beside those "
+    "of "
+    "its data files.";
+
 // SQLSTATEs of a damaged page or index, and of a file or a disk that is not there or fails.
 inline bool IsUnreadable(std::string_view code) {
   return code == "XX001" || code == "XX002" || code.starts_with("58");

@@ -1,12 +1,17 @@
 #include "pg/wait.h"
 
 #include "base/monotonic.h"
+#include "pg/descriptors.h"
+#include "pg/entry.h"
 
 #include <sys/stat.h>
 
 namespace outbox::pg {
 
 namespace {
+
+constexpr long kUnheardMs = 100;
+constexpr int64 kTellEveryMicros = 60 * USECS_PER_SEC;
 
 struct Known {
   WaitDescriptor descriptor;
@@ -51,11 +56,7 @@ void Rebuild(const WaitDescriptor* descriptors, int count) {
     known = larger;
     known_room = room;
   }
-#if PG_VERSION_NUM >= 170000
-  wait_set = CreateWaitEventSet(nullptr, count + 2);
-#else
-  wait_set = CreateWaitEventSet(TopMemoryContext, count + 2);
-#endif
+  wait_set = NewWaitEventSet(count + 2);
   AddWaitEventToSet(wait_set, WL_LATCH_SET, PGINVALID_SOCKET, MyLatch, nullptr);
   AddWaitEventToSet(wait_set, WL_EXIT_ON_PM_DEATH, PGINVALID_SOCKET, nullptr, nullptr);
   for (int i = 0; i < count; i++) {
@@ -63,6 +64,21 @@ void Rebuild(const WaitDescriptor* descriptors, int count) {
     known[i] = {descriptors[i], InodeOf(descriptors[i].fd)};
   }
   known_count = count;
+}
+
+// No descriptor may be left, or no memory: a worker goes on without hearing of its descriptors, which it looks at
+// anyway.
+bool Rebuilt(const WaitDescriptor* descriptors, int count) {
+  static int64 told_at = INT64_MIN / 2;
+  PendingError error;
+  if (Attempt([=] { Guard([=] { Rebuild(descriptors, count); }); }, &error)) {
+    return true;
+  }
+  if (MonotonicMicros() - told_at >= kTellEveryMicros) {
+    told_at = MonotonicMicros();
+    Report(LOG, "outbox waits a tenth of a second at a time", error);
+  }
+  return false;
 }
 
 }  // namespace
@@ -89,8 +105,9 @@ void WaitWhole(long milliseconds, uint32 wait_event) {
 }
 
 void WaitForDescriptors(const WaitDescriptor* descriptors, int count, long timeout_ms, uint32 wait_event) {
-  if (!SameDescriptors(descriptors, count)) {
-    Rebuild(descriptors, count);
+  if (!SameDescriptors(descriptors, count) && !Rebuilt(descriptors, count)) {
+    WaitForLatch(Min(timeout_ms, kUnheardMs), wait_event);
+    return;
   }
   for (int i = 0; i < count; i++) {
     if (descriptors[i].events != known[i].descriptor.events) {

@@ -28,7 +28,8 @@ struct WaitDescriptor {
 };
 
 // Waits for the latch and descriptors, at most `timeout_ms`; resets the latch. The kernel object is kept
-// from call to call and recreated only when the descriptors change; a new file under an old number is noticed.
+// from call to call and recreated only when the descriptors change; a new file under an old number is noticed. Where
+// none is to be had it waits for the latch alone, a tenth of a second at most.
 void WaitForDescriptors(const WaitDescriptor* descriptors, int count, long timeout_ms, uint32 wait_event);
 
 }  // namespace outbox::pg

@@ -1,8 +1,8 @@
 #include "sink/checkup.h"
 
-#include <string.h>
-
 #include <utility>
+
+#include "sink/spawn.h"
 
 namespace outbox::sink {
 namespace {
@@ -17,7 +17,7 @@ Error ProgramError(const char* code, std::string message) {
 Checkup::Checkup(const std::string& executable, const CheckupRequest& request) : reader_(kMaxAnswer) {
   const int error = process_.Start(executable);
   if (error != 0) {
-    Fail("SINK_START", "could not start " + executable + ": " + strerror(error));
+    Fail("SINK_START", "could not start " + executable + ": " + StartErrorText(error));
     return;
   }
   writer_.Append(FrameType::kCheckup, {}, EncodeCheckup(request));

@@ -93,7 +93,7 @@ void ChildProcess::Disconnect() {
   if (fd_ < 0) {
     return;
   }
-  close(fd_);
+  CloseSinkSocket(fd_);
   fd_ = -1;
   phase_ = Phase::kEnding;
   lost_at_ = MonotonicMicros();

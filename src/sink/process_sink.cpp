@@ -1,11 +1,10 @@
 #include "sink/process_sink.h"
 
-#include <string.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "base/monotonic.h"
+#include "sink/spawn.h"
 
 namespace outbox::sink {
 namespace {
@@ -60,7 +59,7 @@ void ProcessSink::Start() {
   const int error = process_.Start(executable_);
   if (error != 0) {
     Lost({ErrorClass::kDestination, "SINK_START",
-          "could not start the sink process \"" + executable_ + "\": " + strerror(error)});
+          "could not start the sink process \"" + executable_ + "\": " + StartErrorText(error)});
     return;
   }
   reader_ = FrameReader(kMaxAnswer);

@@ -37,6 +37,10 @@ constexpr int kSocketBuffer = 1 << 20;         // the kernel caps it at net.core
 constexpr int kKeptProgram = kSinkSocket + 1;  // the descriptor that a kept program is started by
 constexpr int kAboveTheChilds = 16;
 
+constexpr int kToStart = 3;  // descriptors, of which one stays
+
+DescriptorKeeper keeper = {[](int) { return true; }, [](int) {}, [] {}};
+
 struct KeptProgram {
   std::string executable;
   int fd = -1;
@@ -170,27 +174,7 @@ int Spawn(const std::string& executable, int socket, pid_t* pid) {
   return posix_spawn(pid, file.c_str(), actions.get(), attributes.get(), arguments, environment.data());
 }
 
-}  // namespace
-
-void KeepProgram(const std::string& executable) {
-  KeptProgram kept;
-  struct stat file;
-  const int fd = open(executable.c_str(), O_PATH | O_CLOEXEC);
-  if (fd < 0) {
-    return;
-  }
-  kept.fd = fcntl(fd, F_DUPFD_CLOEXEC, kAboveTheChilds);
-  close(fd);
-  if (kept.fd < 0 || fstat(kept.fd, &file) != 0) {
-    return;
-  }
-  kept.executable = executable;
-  kept.device = file.st_dev;
-  kept.inode = file.st_ino;
-  Kept().push_back(std::move(kept));
-}
-
-int SpawnSink(const std::string& executable, pid_t* pid, int* socket) {
+int Start(const std::string& executable, pid_t* pid, int* socket) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
     return errno;
@@ -216,6 +200,56 @@ int SpawnSink(const std::string& executable, pid_t* pid, int* socket) {
   }
   *socket = pair[0];
   return 0;
+}
+
+}  // namespace
+
+void KeepProgram(const std::string& executable) {
+  KeptProgram kept;
+  struct stat file;
+  const int fd = open(executable.c_str(), O_PATH | O_CLOEXEC);
+  if (fd < 0) {
+    return;
+  }
+  kept.fd = fcntl(fd, F_DUPFD_CLOEXEC, kAboveTheChilds);
+  close(fd);
+  if (kept.fd < 0 || fstat(kept.fd, &file) != 0) {
+    return;
+  }
+  kept.executable = executable;
+  kept.device = file.st_dev;
+  kept.inode = file.st_ino;
+  Kept().push_back(std::move(kept));
+}
+
+void SetDescriptorKeeper(const DescriptorKeeper& given) {
+  keeper = given;
+}
+
+int SpawnSink(const std::string& executable, pid_t* pid, int* socket) {
+  if (!keeper.take(kToStart)) {
+    return EMFILE;
+  }
+  int error = Start(executable, pid, socket);
+  if (error == EMFILE || error == ENFILE) {
+    keeper.make_room();
+    error = Start(executable, pid, socket);
+  }
+  keeper.give_back(error != 0 ? kToStart : kToStart - 1);
+  return error;
+}
+
+std::string StartErrorText(int error) {
+  return std::string(strerror(error)) +
+         (error == EMFILE ? ": let processes of the server open more, with ulimit -n for whoever starts it, or "
+                            "LimitNOFILE= of its service (and max_files_per_process, where that is lower), and "
+                            "restart it"
+                          : "");
+}
+
+void CloseSinkSocket(int socket) {
+  close(socket);
+  keeper.give_back(1);
 }
 
 }  // namespace outbox::sink

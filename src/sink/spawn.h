@@ -13,6 +13,19 @@ namespace outbox::sink {
 // whole group of a worker; of the environment what client libraries need and no more. 0 or an errno.
 // A program that KeepProgram() was told of is started as it was then.
 int SpawnSink(const std::string& executable, pid_t* pid, int* socket);
+// What an errno of SpawnSink() means, and what to do about it where the server process may open no more files.
+std::string StartErrorText(int error);
+// Closes it.
+void CloseSinkSocket(int socket);
+
+// Who counts the descriptors of this process, and has others that it can close: a server's open data files.
+struct DescriptorKeeper {
+  bool (*take)(int count);  // before they are opened; false, and none taken: there are to be no more
+  void (*give_back)(int count);
+  void (*make_room)();  // one was not to be had
+};
+// Once for each process, or before it is forked; without, nobody counts.
+void SetDescriptorKeeper(const DescriptorKeeper& keeper);
 
 // Keeps hold of a program, for this process and those it forks: a package that is installed over it, or removed,
 // beneath a server that runs does not give the library it has loaded the sinks of another version. Once for each

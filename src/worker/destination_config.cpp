@@ -6,6 +6,7 @@
 #include "admin/lookup/option_list.h"
 #include "admin/lookup/used_mapping.h"
 #include "log/loss/pg_server_runs.h"
+#include "pg/descriptors.h"
 #include "pg/library_directory.h"
 #include "pg/log_line.h"
 #include "pg/transaction.h"
@@ -222,6 +223,10 @@ void KeepSinkPrograms() {
       sink::KeepProgram(ProgramOf(*kind));
     }
   }
+}
+
+void CountSinkDescriptors() {
+  sink::SetDescriptorKeeper({pg::TakeDescriptors, pg::GiveBackDescriptors, pg::CloseDataFiles});
 }
 
 std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const SinkLimits& limits) {

@@ -37,6 +37,8 @@ struct SinkLimits {
 // In the postmaster, once: servers go on with the programs that were beside the library when it was loaded, see
 // sink::KeepProgram().
 void KeepSinkPrograms();
+// At load, in every process: sinks start where the server's open data files leave room for their sockets.
+void CountSinkDescriptors();
 // A destination with a problem gives a sink that is down and says why.
 std::unique_ptr<sink::Sink> MakeSink(const DestinationConfig& config, const SinkLimits& limits);
 // Returns nullptr if runs of a server of this kind cannot be told apart (SinkKind::resends_lost).
