@@ -66,6 +66,28 @@ struct Found {
   bool unsent;  // or given up
 };
 
+// An event of a walk, kept beyond it.
+class KeptEvent {
+ public:
+  explicit KeptEvent(const WalkedEvent& event)
+      : event_(event), event_type_(event.event_type), topic_(event.topic), has_topic_(!outbox::IsNull(event.topic)) {}
+  // As it was walked to. The views live as long as this and the key do.
+  WalkedEvent Of(const AggregateKey& key) const {
+    WalkedEvent event = event_;
+    event.aggregate_type = key.type;
+    event.aggregate_id = key.id;
+    event.event_type = event_type_;
+    event.topic = has_topic_ ? std::string_view(topic_) : std::string_view();
+    return event;
+  }
+
+ private:
+  WalkedEvent event_;
+  std::string event_type_;
+  std::string topic_;
+  bool has_topic_;
+};
+
 constexpr size_t kParkedAtOnce = 10000;
 
 constexpr const char* kKnownUnsent = "erased by outbox.forget()";
@@ -98,22 +120,19 @@ class Forgetter {
 
   // The key's rows in the days of that time; with `owed`, also which routes still have to send them.
   std::vector<Found> FindRows(int64 since, int64 until, std::vector<Owed>* owed) {
+    std::vector<Found> found;
+    const std::vector<KeptEvent> rows = RowsOfKey(since, until);
+    if (rows.empty()) {
+      return found;  // most days: to look where routes are takes longer the more days there are
+    }
     std::vector<std::string> names;
     for (Row& row : RunSql(Access::kWrite, "SELECT name FROM outbox.route ORDER BY name")) {
       names.push_back(std::move(row[0].value()));
     }
     // A route that was dropped a moment ago waits for nothing.
     const std::vector<RouteEvents> routes = RouteEvents::OfEach(names, Positions::kOfThisLog, RouteEvents::Must::kKnow);
-    WalkFilter filter;
-    filter.since = since;
-    filter.until = std::min(until, end_);
-    filter.aggregate_type = Exactly(key_.type);
-    filter.aggregate_id = key_.id;
-    std::vector<Found> found;
-    WalkLog(filter, [&](const WalkedEvent& event) {
-      if (event.forgotten || !event.erasable) {
-        return;
-      }
+    for (const KeptEvent& row : rows) {
+      const WalkedEvent event = row.Of(key_);
       bool waits = false, given_up = false;
       std::vector<int64> pending;
       for (const RouteEvents& events : routes) {
@@ -125,13 +144,13 @@ class Forgetter {
         }
       }
       if (!lanes_.asked.Visible(event.xid) && (waits || !given_up)) {
-        return;  // committed since; RemoveParked() may have given it up
+        continue;  // committed since; RemoveParked() may have given it up
       }
       for (size_t i = 0; owed != nullptr && i < pending.size(); i++) {
         owed->push_back({pending[i], event.created_at, outbox::UuidText(event.id)});
       }
       found.push_back({event.created_at, event.id, event.table, event.block, event.offset, waits, waits || given_up});
-    });
+    }
     return found;
   }
 
@@ -294,6 +313,21 @@ class Forgetter {
   }
 
  private:
+  std::vector<KeptEvent> RowsOfKey(int64 since, int64 until) const {
+    WalkFilter filter;
+    filter.since = since;
+    filter.until = std::min(until, end_);
+    filter.aggregate_type = Exactly(key_.type);
+    filter.aggregate_id = key_.id;
+    std::vector<KeptEvent> rows;
+    WalkLog(filter, [&rows](const WalkedEvent& event) {
+      if (!event.forgotten && event.erasable) {
+        rows.emplace_back(event);
+      }
+    });
+    return rows;
+  }
+
   AggregateKey key_;
   bool undelivered_;
   int64 end_;         // what was made from then on, Unix microseconds, is left alone
