@@ -75,7 +75,9 @@ void DefineSettings() {
   DefineCustomIntVariable("outbox.retention", "How long published events stay available for replay.",
                           "A day table is dropped when its newest event is older than this and every route has "
                           "finished with it. A number without a unit counts minutes; outbox.doctor() warns of less "
-                          "than an hour.",
+                          "than an hour. Whoever looks takes locks by the day: outbox.doctor() some 10 for each, "
+                          "outbox.status() 7, outbox.lag 4, emit() none. More than some weeks want a larger "
+                          "max_locks_per_transaction.",
                           &settings.retention_minutes, 7 * 24 * 60, 0, INT_MAX / 60, PGC_SIGHUP, GUC_UNIT_MIN, nullptr,
                           nullptr, nullptr);
   DefineCustomIntVariable("outbox.dedupe_retention", "How long a dedupe_key counts at least.",

@@ -25,14 +25,15 @@ void EndSubtransaction(const Subtransaction& from, bool keep) {
   CurrentResourceOwner = from.owner;
 }
 
-bool ConcernsPart(int sqlstate) {
-  const std::string_view code = unpack_sql_state(sqlstate);
+bool ConcernsPart(const PgError& error) {
+  const std::string_view code = unpack_sql_state(error.sqlstate());
   // Somebody's intervention, a conflict that ends the transaction; a lock that was waited for long enough; no memory.
-  return !code.starts_with("57") && !code.starts_with("40") && code != "55P03" && code != "53200";
+  return !code.starts_with("57") && !code.starts_with("40") && code != "55P03" &&
+         (code != kOutOfMemory || IsOutOfLocks(error));
 }
 
-bool IsUnreadable(int sqlstate) {
-  return IsUnreadable(std::string_view(unpack_sql_state(sqlstate)));
+bool IsUnreadable(const PgError& error) {
+  return IsUnreadable(std::string_view(unpack_sql_state(error.sqlstate())));
 }
 
 }  // namespace outbox::pg

@@ -36,17 +36,18 @@ void InSubtransaction(Work&& work) {
 
 // Whether an error is of what was looked at, and another look may go well: not one that is for the command as a whole.
 // Who cancels it, ends the session, or limits its time or its waits for locks, means all of it.
-bool ConcernsPart(int sqlstate);
+// So does memory that has run out; a full table of locks has room again without those that the part has taken.
+bool ConcernsPart(const PgError& error);
 // Whether a page or a file cannot be read (trouble_hints.h).
-bool IsUnreadable(int sqlstate);
+bool IsUnreadable(const PgError& error);
 
 // Runs `work` as InSubtransaction() does; an error that `concerns` takes is returned, every other is thrown on.
 template <typename Work>
-Status TryPart(bool (*concerns)(int), Work&& work) {
+Status TryPart(bool (*concerns)(const PgError&), Work&& work) {
   try {
     InSubtransaction(work);
   } catch (const PgError& error) {
-    if (!concerns(error.sqlstate())) {
+    if (!concerns(error)) {
       throw;
     }
     return StatusOf(error);

@@ -62,6 +62,15 @@ inline constexpr const char* kOutOfMemoryHint =
     "Give the machine more memory, or lower work_mem, outbox.sort_mem or outbox.max_inflight. It goes on by itself as "
     "soon as there is some.";
 
+// The same SQLSTATE, where the server's table of locks is full: its hint, in whatever language, names the setting.
+inline bool NamesLockSetting(std::string_view text) {
+  return text.find("max_locks_per_transaction") != text.npos || text.find("max_pred_locks_per_") != text.npos;
+}
+inline constexpr const char* kOutOfLocksHint =
+    "Raise max_locks_per_transaction and restart the server: it has room for that many locks times (max_connections + "
+    "max_prepared_transactions), and each day that the outbox keeps takes some; or lower outbox.retention, see "
+    "docs/settings.md. It goes on by itself as soon as others have let go of theirs.";
+
 // Of a process of the server that may open no more files.
 inline constexpr const char* kFewDescriptorsHint =
     "Where too many files are open: let processes of the server open more, with ulimit -n for whoever starts it, or "
@@ -86,9 +95,9 @@ inline constexpr const char* kUsedXidsHint =
     "the time at which the ids went back. docs/when-things-go-wrong.md, \"Transaction ids have gone back\", says more.";
 
 // What has to be done about trouble of a lane that is the server's own; nullptr: nothing that is known here.
-inline const char* ServersHint(std::string_view code) {
+inline const char* ServersHint(std::string_view code, std::string_view message) {
   return code == kDiskFull      ? kDiskFullHint
-         : code == kOutOfMemory ? kOutOfMemoryHint
+         : code == kOutOfMemory ? (NamesLockSetting(message) ? kOutOfLocksHint : kOutOfMemoryHint)
          : IsUnreadable(code)   ? kUnreadableHint
                                 : nullptr;
 }

@@ -9,6 +9,9 @@ namespace outbox::pg {
 // The memory context of errors of transactions, until they have become a Status.
 MemoryContext ErrorContext();
 Status StatusOf(const PgError& error);
+// Whether the server's table of locks is full, which has the SQLSTATE of memory that has run out. The message of its
+// Status has the server's hint.
+bool IsOutOfLocks(const PgError& error);
 
 // Runs `work`, turning every error into a Status; the memory context is as before afterwards.
 template <typename Work>

@@ -253,7 +253,7 @@ void RelayPublisher::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& 
   const char* route = lane.route.name.c_str();
   const char* code = status.error->code.c_str();
   const char* message = status.error->message.c_str();
-  const char* known = pg::ServersHint(status.error->code);
+  const char* known = pg::ServersHint(status.error->code, status.error->message);
   const char* hint = known != nullptr ? known : "See outbox.lag.";
   const int number = status.id.lane;
   pg::Guard([=] {

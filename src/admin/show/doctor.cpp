@@ -94,8 +94,9 @@ bool Try(const char* name, Findings* findings, const Look& look) {
   findings->Problem(
       name,
       "This check failed, and could not look at all that it looks at: " + error.message + " (" + error.code + ").",
-      outbox::pg::IsUnreadable(error.code)
-          ? outbox::pg::kUnreadableHint
+      outbox::pg::IsUnreadable(error.code) ? outbox::pg::kUnreadableHint
+      : outbox::pg::NamesLockSetting(error.message)
+          ? outbox::pg::kOutOfLocksHint
           : "The server's log has the whole error. The other checks are not concerned.");
   return false;
 }

@@ -276,7 +276,7 @@ void NoteUnowned(const LaneRecord& lane, const std::string& name, const std::vec
     return;
   }
   const bool used_xids = pg_atomic_read_u64(&pg::Shared()->used_xid) != 0;
-  const char* known = used_xids ? pg::kUsedXidsHint : pg::ServersHint(why->code);
+  const char* known = used_xids ? pg::kUsedXidsHint : pg::ServersHint(why->code, why->message);
   trouble->person = std::strcmp(why->code, kLocked) != 0;
   trouble->hint = known != nullptr ? known
                                    : "It is tried again by itself; nothing of these lanes is sent before what the "
@@ -289,11 +289,12 @@ void NoteTrouble(const LaneRecord& lane, const std::string& name, const LaneView
       Note(lane, name, met.error_class, met.code,
            std::string(ErrorClassName(met.error_class)) + " trouble, " + met.code + ": " + met.message, troubles);
   const bool unreadable = met.error_class == ErrorClass::kInternal && pg::IsUnreadable(met.code);
+  const char* servers = pg::ServersHint(met.code, met.message);
   trouble->person = met.error_class == ErrorClass::kConfig || unreadable;
-  trouble->hint = view.state == LaneState::kPaused       ? kPausedHint
-                  : unreadable                           ? pg::kUnreadableHint
-                  : trouble->person                      ? ForAPerson(met.code)
-                  : pg::ServersHint(met.code) != nullptr ? pg::ServersHint(met.code)
+  trouble->hint = view.state == LaneState::kPaused ? kPausedHint
+                  : unreadable                     ? pg::kUnreadableHint
+                  : trouble->person                ? ForAPerson(met.code)
+                  : servers != nullptr             ? servers
                   : met.error_class == ErrorClass::kTopic
                       ? pg::TopicHint(met.code) + std::string("; it is tried again by itself.")
                   : view.next_try_unix == 0 ? "It is being tried again by itself, right now; see outbox.destination."
