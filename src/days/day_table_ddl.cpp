@@ -315,7 +315,10 @@ bool CreateDayTable(DayTableKind kind, int32 day) {
   table_close(relation, NoLock);
 
   // The parent decides in which tablespace day tables are, not the session's setting.
-  static constexpr pg::PinnedSetting kPinned[] = {{"search_path", pg::kSearchPath}, {"default_tablespace", ""}};
+  // Where min_parallel_table_scan_size is low an empty table has its index made by several processes, which needs
+  // shared memory of its own: events would wait for room in /dev/shm.
+  static constexpr pg::PinnedSetting kPinned[] = {
+      {"search_path", pg::kSearchPath}, {"default_tablespace", ""}, {"max_parallel_maintenance_workers", "0"}};
   pg::AsOwner(owner, kPinned, [kind, day, inherited] {
     const bool pushed = !ActiveSnapshotSet();
     if (pushed) {

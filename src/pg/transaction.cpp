@@ -109,6 +109,7 @@ void PinSessionSettings() {
     {"row_security", "off"},
     // A limit set for everybody would let parked events stand still; what workers sort is bounded by what they ask for.
     {"work_mem", "4MB"},
+    {"max_parallel_maintenance_workers", "0"},  // indexes are small, and shared memory may be full
     {"temp_file_limit", "-1"},
     {"session_replication_role", "origin"},
     {"client_min_messages", "error"},
