@@ -91,7 +91,7 @@ is($says{$edit}[0], '1', 'the event was edited');
 my ($where) = grep { /FROM outbox.status/ && /places/ } @blocks;
 like($says{$where}[0], qr/everything\|dead\|/, 'status() shows it');
 is($node->safe_psql('postgres', q{SELECT string_agg(DISTINCT action, ' ' ORDER BY action) FROM outbox.audit}),
-	'adopt allow_loss alter server alter system alter user mapping alter_route create_route discard drop_route forget grant_operate pause redrive replay resume retry revoke_operate seek skip', 'each kind of action left its row');
+	'adopt allow_loss alter server alter system alter user mapping alter_route create_route discard drop_route forget grant_operate pause redrive replay reprocess resume retry revoke_operate seek skip', 'each kind of action left its row');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox.pause'), '0', 'what was paused was let go');
 
 # The page leaves out nothing that an operator may call.
