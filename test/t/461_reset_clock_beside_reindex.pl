@@ -25,6 +25,7 @@ my $of_indexes = q(l.relation IN (SELECT i.indexrelid FROM pg_index i JOIN pg_in
 my $locker = $node->background_psql('postgres', on_error_stop => 0, timeout => 600);
 my $caller = $node->background_psql('postgres', on_error_stop => 0, timeout => 600);
 my $pid = $caller->query_safe('SELECT pg_backend_pid()');
+$caller->query_safe('SET client_min_messages = warning');  # not what it says of consumers
 $locker->query_safe('BEGIN');
 $locker->query_safe("LOCK TABLE $_ IN SHARE MODE") foreach @tables;
 $caller->{stdin} .= "SELECT outbox.reset_clock(force => true) > interval '50 minutes' AS done;\n\\echo over\n";
