@@ -90,16 +90,20 @@ inline constexpr const char* kUnreadableHint =
 
 // Transaction ids that have gone back: log/progress/used_xids.h.
 inline constexpr const char* kUsedXidsHint =
-    "Stop the server, have pg_resetwal -x set an id above all that were ever used, and start it: lanes go on then. "
+    "Stop the server, have pg_resetwal -x set an id above all that were ever used, and -e the epoch that the error's "
+    "detail in the server's log names, where that has gone back, and start it: lanes go on then. "
     "After that send what was emitted meanwhile, of each route: CALL outbox.seek(route, since, dry_run => false), with "
     "the time at which the ids went back. docs/when-things-go-wrong.md, \"Transaction ids have gone back\", says more.";
 
+inline constexpr const char* kPositionAhead = "POSITION_AHEAD";
+
 // What has to be done about trouble of a lane that is the server's own; nullptr: nothing that is known here.
 inline const char* ServersHint(std::string_view code, std::string_view message) {
-  return code == kDiskFull      ? kDiskFullHint
-         : code == kOutOfMemory ? (NamesLockSetting(message) ? kOutOfLocksHint : kOutOfMemoryHint)
-         : IsUnreadable(code)   ? kUnreadableHint
-                                : nullptr;
+  return code == kDiskFull        ? kDiskFullHint
+         : code == kOutOfMemory   ? (NamesLockSetting(message) ? kOutOfLocksHint : kOutOfMemoryHint)
+         : IsUnreadable(code)     ? kUnreadableHint
+         : code == kPositionAhead ? kUsedXidsHint
+                                  : nullptr;
 }
 
 // Of class topic, where somebody has to act at the destination.

@@ -289,10 +289,12 @@ void NoteTrouble(const LaneRecord& lane, const std::string& name, const LaneView
       Note(lane, name, met.error_class, met.code,
            std::string(ErrorClassName(met.error_class)) + " trouble, " + met.code + ": " + met.message, troubles);
   const bool unreadable = met.error_class == ErrorClass::kInternal && pg::IsUnreadable(met.code);
+  const bool ahead = std::string_view(met.code) == pg::kPositionAhead;
   const char* servers = pg::ServersHint(met.code, met.message);
-  trouble->person = met.error_class == ErrorClass::kConfig || unreadable;
+  trouble->person = met.error_class == ErrorClass::kConfig || unreadable || ahead;
   trouble->hint = view.state == LaneState::kPaused ? kPausedHint
                   : unreadable                     ? pg::kUnreadableHint
+                  : ahead                          ? pg::kUsedXidsHint
                   : trouble->person                ? ForAPerson(met.code)
                   : servers != nullptr             ? servers
                   : met.error_class == ErrorClass::kTopic

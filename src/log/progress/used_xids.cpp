@@ -4,6 +4,7 @@
 #include "pg/guard.h"
 #include "pg/schemas.h"
 #include "pg/shared.h"
+#include "pg/sql.h"
 #include "pg/transaction.h"
 #include "pg/trouble_hints.h"
 #include "pg/try.h"
@@ -17,6 +18,8 @@ extern "C" {
 }
 
 namespace outbox::log {
+
+using namespace pg::sql;
 
 namespace {
 
@@ -60,6 +63,26 @@ bool LookThrough(Oid oid, BlockNumber blocks, TransactionId* newest) {
   return true;
 }
 
+// The id before the highest end of a saved position of this server; 0: there is none. A row has 32 bits of an id only,
+// so one that has gone back by an epoch, or by more than half of one, looks like an earlier one there.
+uint64 LastOfPositions() {
+  static Statement highest = {
+      "SELECT max(greatest(pg_snapshot_xmax(p.window_from), pg_snapshot_xmax(p.window_to))::text::bigint)"
+      " FROM outbox_internal.position p JOIN outbox_internal.lane l ON l.route_id = p.route_id AND l.lane = p.lane"
+      " WHERE l.home = outbox_internal.home()",
+      0,
+      {},
+      nullptr};
+  RunStatement(&highest, nullptr);
+  return ResultText(0, 0) == nullptr ? 0 : static_cast<uint64>(ResultInt64(0, 0)) - 1;
+}
+
+void NoteUsed(uint64 xid) {
+  if (xid > pg_atomic_read_u64(&pg::Shared()->used_xid)) {
+    pg_atomic_write_u64(&pg::Shared()->used_xid, xid);
+  }
+}
+
 // A claim and a release write to the lane, a delivery to the progress: whatever was saved last has an id above the
 // position in it.
 bool LookForUsedXids() {
@@ -72,8 +95,12 @@ bool LookForUsedXids() {
   // Read afterwards: what somebody wrote meanwhile has a lower one.
   const FullTransactionId next = ReadNextFullTransactionId();
   if (TransactionIdIsValid(newest) && TransactionIdFollowsOrEquals(newest, XidFromFullTransactionId(next))) {
-    pg_atomic_write_u64(&pg::Shared()->used_xid,
-                        U64FromFullTransactionId(next) + (newest - XidFromFullTransactionId(next)));
+    NoteUsed(U64FromFullTransactionId(next) + (newest - XidFromFullTransactionId(next)));
+  }
+  // A snapshot ends at the next id at most.
+  const uint64 last = LastOfPositions();
+  if (last >= U64FromFullTransactionId(ReadNextFullTransactionId())) {
+    NoteUsed(last);
   }
   return all;
 }
@@ -99,9 +126,9 @@ void RefuseUsedXids() {
       ereport(ERROR,
               (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
                errmsg("transaction ids have gone back: the server hands out some that it used before"),
-               errdetail("When it was started the next one was not above " UINT64_FORMAT
-                         ", which a row of outbox has. Lanes would take what is emitted with such an id for sent.",
-                         used),
+               errdetail("When it was started the next one was not above %u of epoch %u, which a row or a position of "
+                         "outbox has. Lanes would take what is emitted with such an id for sent.",
+                         static_cast<uint32>(used), static_cast<uint32>(used >> 32)),
                errhint("%s", pg::kUsedXidsHint)));
     });
   }
