@@ -16,7 +16,6 @@
 #include "pg/log_line.h"
 #include "pg/settings.h"
 #include "pg/sql.h"
-#include "pg/trouble_hints.h"
 
 namespace outbox::log {
 
@@ -204,7 +203,7 @@ Status PgLaneLog::OpenWindow(const Position& position, relay::Window* window, bo
     return status;
   }
   if (opening.end == Opening::End::kAhead) {
-    return Status(ErrorClass::kInternal, pg::kPositionAhead,
+    return Status(ErrorClass::kInternal, "POSITION_AHEAD",
                   "the lane's position is ahead of this server's transactions: their ids have gone back since");
   }
   if (!opening.opens()) {
