@@ -293,10 +293,8 @@ void NoteTrouble(const LaneRecord& lane, const std::string& name, const LaneView
   const char* servers = pg::ServersHint(met.code, met.message);
   trouble->person = met.error_class == ErrorClass::kConfig || unreadable || ahead;
   trouble->hint = view.state == LaneState::kPaused ? kPausedHint
-                  : unreadable                     ? pg::kUnreadableHint
-                  : ahead                          ? pg::kUsedXidsHint
-                  : trouble->person                ? ForAPerson(met.code)
                   : servers != nullptr             ? servers
+                  : trouble->person                ? ForAPerson(met.code)
                   : met.error_class == ErrorClass::kTopic
                       ? pg::TopicHint(met.code) + std::string("; it is tried again by itself.")
                   : view.next_try_unix == 0 ? "It is being tried again by itself, right now; see outbox.destination."
