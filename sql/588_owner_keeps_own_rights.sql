@@ -10,7 +10,7 @@ RESET ROLE;
 CREATE FUNCTION rights() RETURNS SETOF text LANGUAGE sql BEGIN ATOMIC
   SELECT concat_ws(' ', p.oid::regprocedure, p.proacl) FROM pg_proc p WHERE p.pronamespace = ANY ('{outbox,outbox_internal}'::regnamespace[])
   UNION ALL
-  SELECT concat_ws(' ', c.oid::regclass, c.relacl) FROM pg_class c WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND c.relname !~ '^log_'
+  SELECT concat_ws(' ', c.oid::regclass, c.relacl) FROM pg_class c WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND c.relname !~ '^log_|_[0-9]{8}'
   UNION ALL
   SELECT concat_ws(' ', n.nspname, n.nspacl) FROM pg_namespace n WHERE n.nspname IN ('outbox', 'outbox_internal');
 END;
