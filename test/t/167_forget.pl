@@ -33,6 +33,16 @@ is(kept('anna'), '5', 'and erases nothing');
 is(forget(q{'person', 'anna', dry_run => false, reason => 'ticket 1'}), '6|0', 'erased');
 is(kept('anna'), '0', 'nothing is left');
 is(kept('bert'), '2', 'of the key, and of no other');
+{
+	my $open = $node->background_psql('postgres');
+	$open->query_safe(q{BEGIN; SELECT outbox.emit('person', 'emil', 'late', '1')});
+	like(($node->psql('postgres', $_->[0]))[2], $_->[1], 'what is open is told of')
+		foreach [ q{CALL outbox.forget('person', 'emil', dry_run => false)}, qr/nothing is kept.*1 open transaction has emitted: what it commits of this key is left alone.*case and spaces.*when that is over/s ],
+		[ q{CALL outbox.forget('person', 'bert')}, qr/would erase 2.*1 open transaction has emitted.*dry_run => false.*when that is over/s ];
+	$open->query_safe('ROLLBACK');
+	$open->quit;
+}
+unlike(($node->psql('postgres', q{CALL outbox.forget('person', 'bert')}))[2], qr/open transaction/, 'and of nothing else');
 is(sql(q{SELECT string_agg(event_type, ',' ORDER BY created_at) FROM outbox_internal.log WHERE aggregate_id = 'anna' AND payload IS NOT NULL}), 'small,large,bytes,empty,full', 'the rows stay, and read well');
 is(sql(q{SELECT count(*) FROM outbox.audit WHERE action = 'forget' AND reason = 'ticket 1' AND detail ->> 'key_sha256' = encode(sha256('anna'), 'hex')}), '2', 'audited: before and after');
 is(sql(q{SELECT count(*) FROM outbox.audit WHERE detail::text ~ 'anna'}), '0', 'without the key');

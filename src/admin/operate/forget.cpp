@@ -13,6 +13,7 @@
 #include "admin/common/procedure_arguments.h"
 #include "admin/common/write_lock.h"
 #include "admin/lookup/event_walk.h"
+#include "admin/lookup/open_emitters.h"
 #include "admin/lookup/route_start.h"
 #include "admin/operate/let_lanes_save.h"
 #include "admin/operate/parked_rows.h"
@@ -456,10 +457,16 @@ void Erase(const AggregateKey& key, bool undelivered, const Cell& reason, Batche
 }
 
 void Tell(const Counts& counts, bool undelivered, bool dry_run) {
+  const int64 open = OpenEmitters();
+  const std::string later = open == 0 ? ""
+                                      : TellOpenEmitters(open) + ": what " +
+                                            (open == 1 ? "it commits" : "they commit") + " of this key is left alone.";
+  const std::string again = open == 0 ? "" : "Call it again when that is over: pg_stat_activity, pg_prepared_xacts.";
   if (counts.forgotten == 0 && counts.given_up == 0 && counts.kept == 0) {
-    Notice("nothing is kept of that key", "",
+    Notice("nothing is kept of that key", later,
            "Type and id are compared as they are: case and spaces count, and a * stands for itself. What is erased "
-           "already does not count.");
+           "already does not count." +
+               (again.empty() ? "" : " " + again));
     return;
   }
   std::string text = (dry_run ? "dry run: would erase " : "erased ") + std::to_string(counts.forgotten) +
@@ -478,11 +485,14 @@ void Tell(const Counts& counts, bool undelivered, bool dry_run) {
     hint += std::string(hint.empty() ? "" : " ") +
             "undelivered => true erases what is undelivered as well: it is never sent then.";
   }
-  Notice(text,
-         counts.in_hand == 0 ? ""
-                             : "Of what it gave up, " + std::to_string(counts.in_hand) +
-                                   " may have been sent before: their lanes had events in hand, and no answer.",
-         hint);
+  std::string detail = counts.in_hand == 0 ? ""
+                                           : "Of what it gave up, " + std::to_string(counts.in_hand) +
+                                                 " may have been sent before: their lanes had events in hand, and no "
+                                                 "answer.";
+  for (const auto& [more, to] : {std::pair(later, &detail), std::pair(again, &hint)}) {
+    *to += (to->empty() || more.empty() ? "" : " ") + more;
+  }
+  Notice(text, detail, hint);
 }
 
 }  // namespace
