@@ -79,6 +79,14 @@ inline constexpr const char* kFewDescriptorsHint =
     "of "
     "its data files.";
 
+// SQLSTATE, where the server hands out no transaction ids any more: its message is in whatever language.
+inline constexpr const char* kLimitExceeded = "54000";
+inline constexpr const char* kNoXidsHint =
+    "Where the server takes no commands to avoid wraparound: end old prepared transactions (pg_prepared_xacts) and "
+    "sessions (pg_stat_activity), drop unused replication slots, and VACUUM the databases with the greatest "
+    "age(datfrozenxid). Deliveries go on meanwhile but cannot be noted: what was delivered is sent again if the worker "
+    "ends before. docs/errors.md, 54000, says what else it may be.";
+
 // SQLSTATEs of a damaged page or index, and of a file or a disk that is not there or fails.
 inline bool IsUnreadable(std::string_view code) {
   return code == "XX001" || code == "XX002" || code.starts_with("58");
@@ -101,6 +109,7 @@ inline constexpr const char* kPositionAhead = "POSITION_AHEAD";
 inline const char* ServersHint(std::string_view code, std::string_view message) {
   return code == kDiskFull        ? kDiskFullHint
          : code == kOutOfMemory   ? (NamesLockSetting(message) ? kOutOfLocksHint : kOutOfMemoryHint)
+         : code == kLimitExceeded ? kNoXidsHint
          : IsUnreadable(code)     ? kUnreadableHint
          : code == kPositionAhead ? kUsedXidsHint
                                   : nullptr;

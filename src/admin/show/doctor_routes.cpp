@@ -290,8 +290,9 @@ void NoteTrouble(const LaneRecord& lane, const std::string& name, const LaneView
            std::string(ErrorClassName(met.error_class)) + " trouble, " + met.code + ": " + met.message, troubles);
   const bool unreadable = met.error_class == ErrorClass::kInternal && pg::IsUnreadable(met.code);
   const bool ahead = std::string_view(met.code) == pg::kPositionAhead;
+  const bool no_xids = std::string_view(met.code) == pg::kLimitExceeded;
   const char* servers = pg::ServersHint(met.code, met.message);
-  trouble->person = met.error_class == ErrorClass::kConfig || unreadable || ahead;
+  trouble->person = met.error_class == ErrorClass::kConfig || unreadable || ahead || no_xids;
   trouble->hint = view.state == LaneState::kPaused ? kPausedHint
                   : servers != nullptr             ? servers
                   : trouble->person                ? ForAPerson(met.code)
