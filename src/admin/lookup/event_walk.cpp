@@ -117,7 +117,8 @@ void WalkLog(const WalkFilter& filter, const std::function<void(const WalkedEven
       "payload IS NOT NULL OR headers IS NOT NULL FROM outbox_internal.whole_log WHERE created_at >= '" +
       UnixMicrosText(filter.since) + "'::timestamptz AND created_at < '" + UnixMicrosText(filter.until) +
       "'::timestamptz AND ($1 IS NULL OR aggregate_type LIKE $1) AND ($2 IS NULL OR aggregate_id = $2) "
-      "AND ($3 IS NULL OR event_type LIKE $3) AND ($4 IS NULL OR id = ANY ($4::uuid[]))";
+      // ANY would compare each row with each id: it is hashed where its array is a constant, and a text's cast is none.
+      "AND ($3 IS NULL OR event_type LIKE $3) AND ($4 IS NULL OR id IN (SELECT unnest($4::uuid[])))";
   const Cell* cells[kFilters] = {&filter.aggregate_type, &filter.aggregate_id, &filter.event_type, &filter.ids};
   const char* filters[kFilters];
   for (int i = 0; i < kFilters; i++) {
