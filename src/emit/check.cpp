@@ -367,7 +367,8 @@ void CheckEventType(const text* event_type) {
             "Consumers tell events apart by their type.", "Pass what happened, such as 'order.created'.");
 }
 
-void CheckEvent(NewEvent* event, bool edited) {
+void CheckEvent(NewEvent* event, const char* edited_for) {
+  const bool given_headers = event->headers != nullptr;
   CheckAggregateType(event->aggregate_type);
   CheckKey(event);
   CheckEventType(event->event_type);
@@ -382,16 +383,14 @@ void CheckEvent(NewEvent* event, bool edited) {
   CheckContentType(event->content_type);
   CheckTopic(event->topic);
   if (!IsInParallelMode()) {  // where tables cannot be looked at under a new snapshot, and InsertEvent refuses
-    if (!edited || event->topic != nullptr) {
+    if (edited_for == nullptr || event->topic != nullptr) {
       CheckTopicRight(event);
-    }
-    if (!edited) {
-      CheckTopicWithRoutes(event);
+      CheckTopicWithRoutes(event, edited_for);
     }
   }
   CheckDeliverAt(event);
   AddSchemaHeaders(event);
-  if (!edited && !IsInParallelMode()) {
+  if (!IsInParallelMode()) {
     CheckEventSchema(event);
   }
   bool respelled = false;
@@ -401,8 +400,8 @@ void CheckEvent(NewEvent* event, bool edited) {
   if (respelled) {
     LowerTraceHeaders(event);
   }
-  if (!edited && !IsInParallelMode()) {
-    CheckHeadersWithRoutes(event);
+  if ((edited_for == nullptr || given_headers) && !IsInParallelMode()) {
+    CheckHeadersWithRoutes(event, edited_for);
   }
   AddTraceContext(event);
 }

@@ -25,10 +25,10 @@ inline constexpr int64 kMaxDelay = 10 * INT64CONST(366) * USECS_PER_DAY;  // ten
 void CheckMayEmit();
 
 // Checks everything about one event except the JSON itself. Replaces headers that are JSON null or {} by nullptr;
-// then adds the trace context that the caller has not given (emit/trace.h), also to an event without headers. `edited`:
-// it is in the log, and a parked copy of it is being changed for one route, so that what other routes know of its topic
-// does not matter, and who may emit to that topic only where it gets another.
-void CheckEvent(NewEvent* event, bool edited = false);
+// then adds the trace context that the caller has not given (emit/trace.h), also to an event without headers.
+// `edited_for`: it is in the log, and what the event has is what replaces that in the copy that this route has parked,
+// so that what other routes say does not matter, and who may emit to its topic only where it gets another.
+void CheckEvent(NewEvent* event, const char* edited_for = nullptr);
 
 // Refuses a type that no event can have: NULL (22004), empty (22023), too long (22001).
 void CheckAggregateType(const text* aggregate_type);

@@ -195,8 +195,9 @@ const char* TopicAt(const AskedRoute* route, const NewEvent* event) {
   pg_unreachable();
 }
 
-bool Takes(const AskedRoute* route, const NewEvent* event) {
-  return Matches(route->aggregate_types, View(event->aggregate_type)) &&
+bool Takes(const AskedRoute* route, const NewEvent* event, const char* only = nullptr) {
+  return (only == nullptr || strcmp(only, route->name) == 0) &&
+         Matches(route->aggregate_types, View(event->aggregate_type)) &&
          Matches(route->event_types, View(event->event_type));
 }
 
@@ -238,11 +239,11 @@ void CheckHeadersFree(const AskedRoute* route, Jsonb* headers) {
 
 }  // namespace
 
-void CheckTopicWithRoutes(const NewEvent* event) {
+void CheckTopicWithRoutes(const NewEvent* event, const char* only) {
   const List* asked = routes.Rows();
   for (int i = 0; i < list_length(asked); i++) {
     const auto* route = static_cast<const AskedRoute*>(list_nth(asked, i));
-    if (route->known == NIL || !Takes(route, event)) {
+    if (route->known == NIL || !Takes(route, event, only)) {
       continue;
     }
     const char* topic = event->topic != nullptr ? text_to_cstring(event->topic) : TopicAt(route, event);
@@ -252,11 +253,11 @@ void CheckTopicWithRoutes(const NewEvent* event) {
   }
 }
 
-void CheckHeadersWithRoutes(const NewEvent* event) {
+void CheckHeadersWithRoutes(const NewEvent* event, const char* only) {
   const List* asked = event->headers != nullptr ? routes.Rows() : NIL;
   for (int i = 0; i < list_length(asked); i++) {
     const auto* route = static_cast<const AskedRoute*>(list_nth(asked, i));
-    if (route->taken != NIL && Takes(route, event)) {
+    if (route->taken != NIL && Takes(route, event, only)) {
       CheckHeadersFree(route, event->headers);
     }
   }

@@ -14,9 +14,9 @@
 namespace outbox::emit {
 
 // Raise 22023. The headers are asked about when they are complete: columns and registered schemas add to those of the
-// call.
-void CheckTopicWithRoutes(const NewEvent* event);
-void CheckHeadersWithRoutes(const NewEvent* event);
+// call. `only`: a route's name, where no other is asked.
+void CheckTopicWithRoutes(const NewEvent* event, const char* only);
+void CheckHeadersWithRoutes(const NewEvent* event, const char* only);
 // For a header that is only added where it may: whether a route that takes the event has one of that name. False while
 // tables cannot be looked at (in a parallel operation, where nothing is emitted).
 bool HeaderIsTaken(const NewEvent* event, const char* name);

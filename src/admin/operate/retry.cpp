@@ -84,6 +84,7 @@ void CheckEdit(const ParkedRow& row, const Edit& edit) {
   const char* key = row.aggregate_id ? row.aggregate_id->c_str() : nullptr;
   const char* event_type = row.event_type.c_str();
   const char* content_type = row.content_type && !edit.json ? row.content_type->c_str() : nullptr;
+  const char* route = row.route.c_str();
   Guard([&] {
     outbox::emit::NewEvent event = {};
     event.aggregate_type = cstring_to_text(type);
@@ -97,7 +98,7 @@ void CheckEdit(const ParkedRow& row, const Edit& edit) {
     if (event.tombstone && event.aggregate_id == nullptr) {
       event.aggregate_id = cstring_to_text("-");  // payload stays as it is: no tombstone
     }
-    outbox::emit::CheckEvent(&event, true);
+    outbox::emit::CheckEvent(&event, route);
   });
 }
 
