@@ -56,6 +56,10 @@ bool HasNoSlot() {
   });
 }
 
+bool IsTemplate() {
+  return RunSql(Access::kRead, "SELECT datistemplate FROM pg_database WHERE datname = current_database()")[0][0] == "t";
+}
+
 int RelaysWithoutPlace(bool routes) {
   return routes && pg::settings.enabled && pg::settings.workers > 0 ? 1 : 0;
 }
@@ -117,12 +121,20 @@ Cell WhyNobodyWorks() {
          : CountIdentities().IsCopy() ? "this outbox is a copy: outbox.adopt() has it publish from here"
          : !pg::settings.enabled      ? "outbox.enabled is off"
          : pg::settings.workers == 0  ? "outbox.workers is 0"
+         : IsTemplate()               ? "this database is a template, for which nothing of outbox runs"
          : HasNoSlot()                ? "outbox.max_databases is used up by other databases"
                                       : "no relay worker runs; outbox.process says why";
 }
 
 void WarnOfFewSlots(int mine) {
   if (pg::Shared() == nullptr) {
+    return;
+  }
+  if (IsTemplate()) {
+    pg::Guard([] {
+      ereport(WARNING, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("%s", kTemplateText),
+                        errdetail("Events are kept, and not published."), errhint("%s", kTemplateHint)));
+    });
     return;
   }
   const Processes processes = CountProcesses(mine);

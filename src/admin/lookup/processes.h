@@ -29,6 +29,14 @@ int RelaysWithoutPlace(bool routes);  // how many are wanted there, if there are
 std::string NoSlotText();             // "All 64 places for databases are taken."
 // The slot of this database. Throws UserError where there is no preload, or no place is left.
 pg::DatabaseSlot* RequirePlace();
+// Whether this database is a template: the launcher starts nothing for one, as its processes would hold up whoever
+// copies it. Throws PgError.
+bool IsTemplate();
+inline constexpr const char* kTemplateText = "this database is a template, and nothing of outbox runs for it";
+inline constexpr const char* kTemplateHint =
+    "After ALTER DATABASE ... IS_TEMPLATE false its processes are there within twenty seconds; or use outbox in "
+    "another "
+    "database.";
 inline constexpr const char* kNoSlotHint = "Raise outbox.max_databases and restart the server.";
 
 // "The launcher, process 123, is there, and has done nothing since ...: ...". "": it does what it has to do, or is not

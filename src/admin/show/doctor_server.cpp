@@ -94,6 +94,9 @@ void CheckRelays(int running, bool stand, Findings* findings) {
                    "Keepers and relay workers run in turn, or fewer of them: " + FewSlotsText(processes) +
                        " Events of this database may wait for seconds.",
                    FewSlotsHint(processes) + " SELECT * FROM outbox.process shows who has a place.");
+  } else if (running == 0 && wanted > 0 && IsTemplate()) {
+    findings->Problem("workers", "There are routes, and nothing is sent: a template has no relay workers.",
+                      kTemplateHint);
   } else if (running == 0 && wanted > 0 && JustBegun()) {
     findings->Warn("workers",
                    "No relay worker runs for this database yet: the server or the first route is seconds old.",
@@ -320,6 +323,8 @@ void CheckProcesses(Findings* findings) {
   const Processes processes = CountProcesses();
   if (!kept && !Used()) {
     findings->Ok("keeper", "No keeper is needed before the first route or event.");
+  } else if (!kept && IsTemplate()) {
+    findings->Problem("keeper", "This database is a template: nothing of outbox runs for it.", kTemplateHint);
   } else if (!kept && HasNoSlot()) {
     findings->Problem("keeper", NoSlotText() + " Nothing of outbox runs for this one.", kNoSlotHint);
     findings->Before("This database needs a place first, see the check \"keeper\". If it is still said then: ");

@@ -72,7 +72,7 @@ Row ProcessRow(const DatabaseView& view, bool keeper, int wanted, const Running&
     state = "closed";
     detail =
         "The database takes no connections, or is a template: nothing is started for it. After ALTER DATABASE ... "
-        "ALLOW_CONNECTIONS true its processes are back within twenty seconds.";
+        "ALLOW_CONNECTIONS true, or IS_TEMPLATE false, its processes are back within twenty seconds.";
   } else if (!of.stands.empty()) {
     state = "stands";
     detail = of.stands + " outbox.doctor() of that database says what to do.";
