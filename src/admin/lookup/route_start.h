@@ -25,6 +25,9 @@ RouteStart ParseStart(const Cell& start);
 std::string SnapshotOfNow();
 
 // The clock of events, which may be ahead of the server's.
+TimestampTz TimeOfClocks();
+// No event of the log is newer: that clock, or what was emitted before outbox.reset_clock() put it back, which is
+// looked for in today's table and those of the future. Throws PgError, also where these cannot be read.
 TimestampTz NewestTime();
 
 }  // namespace outbox::admin

@@ -42,7 +42,7 @@ struct Counts {
   Cell Known(int64 count) const { return unreadable.ok() ? Cell(std::to_string(count)) : Cell(); }
 };
 
-Counts CountEvents(const std::string& route, int64 at) {
+Counts CountEvents(const std::string& route, int64 at, int64 newest) {
   RouteEvents events(route);
   if (events.lanes()[0].restored) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
@@ -53,7 +53,7 @@ Counts CountEvents(const std::string& route, int64 at) {
   Counts counts;
   WalkFilter filter;
   filter.since = at;
-  filter.until = NewestTime() + kPgEpochMicros + 1;
+  filter.until = newest + 1;
   if (filter.since < filter.until) {
     WalkLog(filter, [&](const WalkedEvent& event) {
       // The move takes the route's beginning back to there.
@@ -203,7 +203,9 @@ OUTBOX_FUNCTION(outbox_seek) {
     RequireWritable("outbox.seek()");
   }
   Batches batches(fcinfo, "outbox.seek()", !dry_run);
-  int64 newest = NewestTime() + kPgEpochMicros;
+  int64 newest = TimeOfClocks() + kPgEpochMicros;
+  outbox::Status unreadable =
+      outbox::pg::TryPart(outbox::pg::IsUnreadable, [&] { newest = NewestTime() + kPgEpochMicros; });
   const bool infinity = TIMESTAMP_IS_NOEND(PG_GETARG_TIMESTAMPTZ(1));
   if (infinity) {
     at = newest + 1;  // the newest event, too
@@ -214,10 +216,12 @@ OUTBOX_FUNCTION(outbox_seek) {
   }
   const ParkedCount parked = CountParkedOf(MovableRoute(*route, false).value());
   Counts counts;
-  outbox::Status unreadable = outbox::pg::TryPart(outbox::pg::IsUnreadable, [&] {
-    (void)LetLanesSave(route, nullptr);
-    counts = CountEvents(*route, *at);
-  });
+  if (unreadable.ok()) {
+    unreadable = outbox::pg::TryPart(outbox::pg::IsUnreadable, [&] {
+      (void)LetLanesSave(route, nullptr);
+      counts = CountEvents(*route, *at, newest);
+    });
+  }
   counts.unreadable = std::move(unreadable);
   std::optional<int64> oldest = OldestRetained();
   if (!oldest || *at < *oldest) {
