@@ -201,6 +201,23 @@ int64_t NewestInSpare() {
   static Statement newest = {"SELECT max(created_at) FROM outbox_internal.log_spare", 0, {}, nullptr};
   return AnswerOf(&newest);
 }
+int64_t OldestInSpare() {
+  static Statement oldest = {"SELECT min(created_at) FROM outbox_internal.log_spare", 0, {}, nullptr};
+  return AnswerOf(&oldest);
+}
+
+// `end`, or where the log begins if that is earlier: what became of its events is kept as long as they are. `days` is
+// room for its tables. In a transaction.
+int64_t UpToTheLog(int64_t end, std::vector<days::DayTable>* days) {
+  days::ReadDayTables(days::DayTableKind::kLog, days);
+  for (const days::DayTable& day : *days) {
+    if (day.day != days::kUnknownDay) {
+      end = Min(end, days::DayStartMicros(day.day));
+    }
+  }
+  const int64_t spare = days::SpareTableIsUsed() ? OldestInSpare() : 0;
+  return spare != 0 ? Min(end, spare) : end;
+}
 
 }  // namespace
 
@@ -274,10 +291,7 @@ days::DropReport DropExpiredProgressTables(int64_t now_micros) {
   std::vector<days::DayTable> tables;
   std::vector<days::DayTable> days;
   pg::InTransaction(CurrentMemoryContext, [&] {
-    days::ReadDayTables(days::DayTableKind::kLog, &days);
-    if (!days.empty() && days.front().day != days::kUnknownDay) {
-      end = Min(end, days::DayStartMicros(days.front().day));
-    }
+    end = UpToTheLog(end, &days);
     days::ReadDayTables(days::DayTableKind::kProgress, &tables);
     any = !tables.empty() && tables.front().day != days::kUnknownDay &&
           days::DayStartMicros(tables.front().day) + kDayMicros <= end;
@@ -300,9 +314,30 @@ days::DropReport DropExpiredProgressTables(int64_t now_micros) {
   });
 }
 
+namespace {
+
+// Whether a table has the outcome of an event that was created then or later: one that a clock dated which was ahead.
+bool HasOutcomeOf(const days::DayTable& table, int64_t created_from) {
+  static Statement any = {
+      "SELECT 1 FROM outbox_internal.outcome WHERE at >= $1 AND at < $2 AND created_at >= $3 LIMIT 1",
+      3,
+      {TIMESTAMPTZOID, TIMESTAMPTZOID, TIMESTAMPTZOID},
+      nullptr};
+  const int64_t start = days::DayStartMicros(table.day);
+  Datum values[] = {TimeDatum(start), TimeDatum(start + kDayMicros), TimeDatum(created_from)};
+  RunStatement(&any, values);
+  return SPI_processed > 0;
+}
+
+}  // namespace
+
 days::DropReport DropExpiredOutcomeTables(int64_t now_micros, int64_t retention_micros) {
-  return days::DropEach(days::DayTableKind::kOutcome, now_micros - retention_micros, [&](const days::DayTable& table) {
-    if (!days::LockForDrop(days::DayTableKind::kOutcome, table.oid)) {
+  // What was given up stays so, however long a lane keeps the log, and wherever a route is moved (window/settled.h).
+  int64_t end = now_micros - retention_micros;
+  std::vector<days::DayTable> days;
+  pg::InTransaction(CurrentMemoryContext, [&] { end = UpToTheLog(end, &days); });
+  return days::DropEach(days::DayTableKind::kOutcome, end, [&](const days::DayTable& table) {
+    if (HasOutcomeOf(table, end) || !days::LockForDrop(days::DayTableKind::kOutcome, table.oid)) {
       return false;
     }
     days::DropDayTable(days::DayTableKind::kOutcome, table.day);

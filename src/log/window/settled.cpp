@@ -7,7 +7,7 @@ namespace outbox::log {
 using namespace pg::sql;
 
 void ListSettled(int64_t route_id, const EventChunk& chunk, size_t first, std::vector<size_t>* settled) {
-  // Of a seek that is older than the log no row is kept, and no outcome from before it either.
+  // Of a seek that is older than the log no row is kept. What became of an event is kept as long as the event.
   static Statement list = {
       "SELECT k.n FROM ROWS FROM (unnest($2), unnest($3)) WITH ORDINALITY k(created_at, id, n) WHERE"
       " EXISTS (SELECT FROM outbox_internal.parked p WHERE p.route_id = $1 AND p.created_at = k.created_at AND p.id = "
