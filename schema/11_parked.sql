@@ -98,7 +98,7 @@ CREATE TABLE outbox_internal.outcome (
   run          text,
   acknowledged bigint[]
 ) PARTITION BY RANGE (at);
-COMMENT ON TABLE outbox_internal.outcome IS 'history of what became of parked events; one table a day, dropped with the log; rows are inserted, and outbox.forget() settles its own once, no more';
+COMMENT ON TABLE outbox_internal.outcome IS 'history of what became of parked events; one table a day, dropped with the log; rows are inserted; outbox.forget() settles its own once, and outbox.reset_clock() dates those of the future anew, no more';
 COMMENT ON COLUMN outbox_internal.outcome.at IS 'when: a reading of the shared clock';
 COMMENT ON COLUMN outbox_internal.outcome.route_id IS 'route';
 COMMENT ON COLUMN outbox_internal.outcome.created_at IS 'of the event';

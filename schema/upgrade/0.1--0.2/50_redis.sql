@@ -53,7 +53,7 @@ UPDATE outbox_internal.parked SET deliver_at = due_at WHERE state OPERATOR(pg_ca
 COMMENT ON COLUMN outbox_internal.parked.deliver_at IS 'of the event, as in outbox_internal.log; NULL: it has none, or came here under an older version or with a dump of one';
 ALTER TABLE outbox_internal.outcome ADD COLUMN lane integer, ADD COLUMN order_key bigint, ADD COLUMN xid xid8, ADD COLUMN run text,
   ADD COLUMN acknowledged bigint[];
-COMMENT ON TABLE outbox_internal.outcome IS 'history of what became of parked events; one table a day, dropped with the log; rows are inserted, and outbox.forget() settles its own once, no more';
+COMMENT ON TABLE outbox_internal.outcome IS 'history of what became of parked events; one table a day, dropped with the log; rows are inserted; outbox.forget() settles its own once, and outbox.reset_clock() dates those of the future anew, no more';
 COMMENT ON COLUMN outbox_internal.lane.claimed_at IS 'when it was claimed; without an owner: it was let go with events in flight, of which nobody knows';
 COMMENT ON COLUMN outbox_internal.outcome.outcome IS 'delivered, skipped or discarded; lost: the destination no longer has what it was given before, and is sent it again';
 COMMENT ON COLUMN outbox_internal.outcome.lane IS 'lane that delivered it';

@@ -3,8 +3,9 @@
 // All that is ordered or found by that clock must stay correct. Events: earlier ones have to be delivered first,
 // because a window sorts by the clock, and no transaction may straddle the moment. Positions: the newest row of
 // outbox_internal.progress is the one with the latest time, so they are put into the lanes' own rows, as seek() does,
-// and what is dated after the new time goes. Day tables of days that were over and now are not: pg/clock.h,
-// ClockResets().
+// and what is dated after the new time goes. History (what became of parked events, and where lanes began anew): what
+// comes next is compared with it by time, so it is put right before that, in its order. Day tables of days that were
+// over and now are not: pg/clock.h, ClockResets().
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
 #include "admin/common/write_lock.h"
@@ -13,6 +14,7 @@
 #include "admin/lookup/shared_views.h"
 #include "base/fault_point.h"
 #include "base/monotonic.h"
+#include "days/day_table_ddl.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
 #include "pg/schemas.h"
@@ -142,6 +144,34 @@ void HoldWhenQuiet(int64 now, bool force) {
   }
 }
 
+// What becomes of parked events at that time has a table. Made before the clock is held: it may wait for others.
+void MakeOutcomeTables(int64 now) {
+  Guard([now] {
+    for (const int64 micros : {now, now + USECS_PER_MINUTE}) {
+      const int32 day = outbox::days::DayOfMicros(micros);
+      if (!OidIsValid(outbox::days::FindDayTable(outbox::days::DayTableKind::kOutcome, day))) {
+        outbox::days::CreateDayTable(outbox::days::DayTableKind::kOutcome, day);
+        CommandCounterIncrement();
+      }
+    }
+  });
+}
+
+// Dates what is later than that from there on, a microsecond apart; returns what comes behind. The lanes have lost
+// their owners before: those who were settling are through, and others settle nothing.
+int64 PutHistoryBack(int64 now) {
+  const std::vector<Row> rows =
+      RunSql(Access::kWrite,
+             "WITH later AS MATERIALIZED (SELECT t.at, $1::timestamptz + (row_number() OVER (ORDER BY t.at) - 1) * "
+             "interval '1 microsecond' AS back FROM (SELECT o.at FROM outbox_internal.outcome o WHERE o.at >= "
+             "$1::timestamptz UNION SELECT s.at FROM outbox_internal.lane_start s WHERE s.at >= $1::timestamptz) t), "
+             "starts AS (UPDATE outbox_internal.lane_start s SET at = l.back FROM later l WHERE s.at = l.at), "
+             "outcomes AS (UPDATE outbox_internal.outcome o SET at = l.back FROM later l WHERE o.at = l.at AND o.at >= "
+             "$1::timestamptz) SELECT count(*) FROM later",
+             {UnixMicrosCell(now)});
+  return now + Number(rows[0][0]);
+}
+
 // Puts the lanes where they stand already, as seek() does.
 void PutLanesWhereTheyStand(int64 now) {
   const std::vector<Cell> at = {UnixMicrosCell(now)};
@@ -184,15 +214,18 @@ OUTBOX_FUNCTION(outbox_reset_clock) {
   const int64 now = outbox::pg::RawWall();
   int64 ahead = Guard([] { return outbox::pg::LastReading(); }) - now;
   if (ahead > 0) {
-    LockToWrite({"side_lane", "lane", "tick"});
+    MakeOutcomeTables(now);
+    LockToWrite({"side_lane", "lane", "tick", "lane_start", "outcome"});
     LockPartitionsToWrite("tick");
+    LockPartitionsToWrite("outcome");
     LockPartitionsToWrite("progress");
     HoldWhenQuiet(now, force);
     ahead = std::max<int64>(Guard([] { return outbox::pg::LastReading(); }) - now, 0);
     PutLanesWhereTheyStand(now);
+    const int64 to = PutHistoryBack(now);
     WriteAudit("reset_clock", Cell(), Cell(),
                JsonObject().Add("ahead_seconds", ahead / USECS_PER_SEC).Add("force", force ? "true" : "false"), Cell());
-    Guard([&] { outbox::pg::ResetClockAtCommit(now); });
+    Guard([&] { outbox::pg::ResetClockAtCommit(to); });
     outbox::pg::NoteConfigChange();
     outbox::pg::NoteParkedChange();
     Notice(
