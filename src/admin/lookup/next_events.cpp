@@ -31,15 +31,24 @@ void LeaveSettled(int64 route_id, EventChunk* chunk) {
 }  // namespace
 
 struct NextEvents::Lane {
-  Lane(const LaneRecord& record, log::SharedWindows* windows, size_t memory)
-      : route_id(record.route_id),
-        position(record.position),
-        place(windows, record.spec.get(), memory),
-        reader(record.spec.get(), memory, windows) {
+  // `number` of the side lane; -1: the lane itself.
+  Lane(const LaneRecord& whose, int number, log::SharedWindows* windows, size_t memory)
+      : record(whose),
+        side(number),
+        position(number < 0 ? whose.position : whose.sides[static_cast<size_t>(number)].position),
+        place(windows, whose.spec.get(), memory),
+        reader(whose.spec.get(), memory, windows) {
     place.Stand(position);
   }
 
-  const int64 route_id;
+  bool Sends(const Event& event) const {
+    const EventFacts facts = {event.xid,          event.created_at, event.aggregate_type,
+                              event.aggregate_id, event.event_type, event.topic};
+    return record.SideOf(facts) == side && (side < 0 || !record.PassedBy(facts, side));
+  }
+
+  const LaneRecord& record;
+  const int side;
   Position position;  // behind the window that is open
   log::TickCursor ticks{1};
   log::SharedLane place;
@@ -49,7 +58,10 @@ struct NextEvents::Lane {
 NextEvents::NextEvents(const std::vector<LaneRecord>& lanes, Snapshot now, size_t rows)
     : now_(std::move(now)), rows_(rows) {
   for (const LaneRecord& lane : lanes) {
-    lanes_.push_back(std::make_unique<Lane>(lane, &windows_, static_cast<size_t>(pg::settings.sort_mem_kb) * 1024));
+    for (int side = -1; side < static_cast<int>(lane.sides.size()); side++) {
+      lanes_.push_back(
+          std::make_unique<Lane>(lane, side, &windows_, static_cast<size_t>(pg::settings.sort_mem_kb) * 1024));
+    }
   }
 }
 
@@ -108,8 +120,15 @@ void NextEvents::Collect(Lane* lane) {
   }
 }
 
-void NextEvents::Read(size_t number, int64 limit, const std::function<void(const Event&)>& visit) {
-  Lane* lane = lanes_[number].get();
+void NextEvents::Read(const LaneRecord& record, int64 limit, const std::function<void(const Event&)>& visit) {
+  for (const std::unique_ptr<Lane>& lane : lanes_) {
+    if (&lane->record == &record) {
+      ReadOne(lane.get(), limit, visit);
+    }
+  }
+}
+
+void NextEvents::ReadOne(Lane* lane, int64 limit, const std::function<void(const Event&)>& visit) {
   for (int64 count = 0; count < limit && OpenNext(lane);) {
     Collect(lane);
     for (size_t bytes = kFirstBytes; count < limit && !lane->reader.at_end(); bytes = std::min(2 * bytes, kMostBytes)) {
@@ -119,9 +138,12 @@ void NextEvents::Read(size_t number, int64 limit, const std::function<void(const
                             "Call the function again."};
       }
       lane->reader.Confirm(chunk);
-      LeaveSettled(lane->route_id, &chunk);
-      for (size_t i = 0; i < chunk.events.size() && count < limit; i++, count++) {
-        visit(chunk.events[i]);
+      LeaveSettled(lane->record.route_id, &chunk);
+      for (size_t i = 0; i < chunk.events.size() && count < limit; i++) {
+        if (lane->Sends(chunk.events[i])) {
+          visit(chunk.events[i]);
+          count++;
+        }
       }
     }
   }

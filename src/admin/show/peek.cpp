@@ -96,8 +96,8 @@ OUTBOX_FUNCTION(outbox_peek) {
     }
   }
   NextEvents next(lanes, now, PG_ARGISNULL(1) ? SIZE_MAX : kMostRows);
-  for (size_t i = 0; i < lanes.size(); i++) {
-    next.Read(i, limit, [&](const outbox::Event& event) { result.Add(EventRow(lanes[i], event)); });
+  for (const LaneRecord& lane : lanes) {
+    next.Read(lane, limit, [&](const outbox::Event& event) { result.Add(EventRow(lane, event)); });
   }
   if (next.stopped()) {
     Notice("outbox.peek() looked at " + std::to_string(kMostRows) + " events of the log and stopped",
