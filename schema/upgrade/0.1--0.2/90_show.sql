@@ -70,4 +70,4 @@ COMMENT ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, u
 COMMENT ON COLUMN outbox.replay.state IS 'copying: a session is at it, or was: that it ended early is noted at once, or within half a minute where no keeper runs just then or somebody has this row locked; interrupted: the call ended early, CALL outbox.replay(number => ..., dry_run => false) goes on; scheduled: all is copied, as it stays when all is sent (outbox.pg_stat_progress_outbox and outbox.parked_event have what is not); cancelled';
 
 COMMENT ON FUNCTION outbox.peek(text, bigint) IS
-  'the events that each lane of a route would send next, from what it last recorded as done, in its order; up to limit per lane. With a limit it looks at 100,000 events of the log at most, and says so where that did not do; NULL: at all that waits';
+  'the events that each lane of a route would send next, from what it last recorded as done, in its order; up to limit per lane, and per side lane of topics that have left it. With a limit it looks at 100,000 events of the log at most, and says so where that did not do; NULL: at all that waits';
