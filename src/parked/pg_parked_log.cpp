@@ -355,7 +355,9 @@ Status PgParkedLog::Settle(std::span<const relay::Settlement> outcomes, std::vec
     const format::OnFailure policy = block ? format::OnFailure::kBlock : format::OnFailure::kSkip;
     keys_.clear();
     for (const relay::Settlement& outcome : outcomes) {
-      const bool left = outcome.outcome != relay::ParkedOutcome::kGiveBack && !relay::HoldsKey(outcome.outcome, policy);
+      // (A refused copy of a replay has no key any more.)
+      const bool left = outcome.outcome != relay::ParkedOutcome::kGiveBack &&
+                        (outcome.claimed->replay != 0 || !relay::HoldsKey(outcome.outcome, policy));
       if (left && outcome.claimed->order_key != 0) {
         keys_.push_back(outcome.claimed->order_key);
       }
