@@ -8,6 +8,7 @@
 #include "format/pattern.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
+#include "pg/wall.h"
 
 namespace {
 
@@ -188,6 +189,18 @@ std::optional<Row> MakePause(const Target& target, const Cell& reason) {
                   "Call outbox.pause() again. outbox.doctor() names triggers that are not of outbox."};
 }
 
+// Refused copies of replays, which have no key, wait behind nothing: pause() of 0.1 has made them blocked.
+void LetKeylessGo(const Target& target) {
+  RunSql(Access::kWrite,
+         "WITH locked AS MATERIALIZED (SELECT route_id, created_at, id, replay FROM outbox_internal.parked "
+         "WHERE " OUTBOX_OF_KEY
+         " AND state = 'blocked' AND order_key IS NULL ORDER BY created_at, id, replay FOR UPDATE) "
+         "UPDATE outbox_internal.parked p SET state = 'retrying', due_at = $4::timestamptz FROM locked k "
+         "WHERE p.route_id = k.route_id AND p.created_at = k.created_at AND p.id = k.id AND p.replay = k.replay",
+         {target.route_id, target.aggregate_type, target.aggregate_id,
+          UnixMicrosCell(outbox::pg::Guard([] { return outbox::pg::BelievedWall(); }))});
+}
+
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_pause) {
@@ -204,10 +217,11 @@ OUTBOX_FUNCTION(outbox_pause) {
   if (target.aggregate_type) {
     outbox::pg::NoteParkedChange();
     RunSql(Access::kWrite,
-           // (Its route is kept by the row of outbox.pause.)
+           // (Its route is kept by the row of outbox.pause.) A refused copy of a replay, which has no key, stays
+           // retrying, and the lanes keep it back: blocked, it would be behind nothing.
            "WITH locked AS MATERIALIZED (SELECT route_id, created_at, id, replay FROM outbox_internal.parked "
            "WHERE " OUTBOX_OF_KEY
-           " AND state = 'retrying' AND NOT coalesce(sender = ANY ($4::bigint[]), false) "
+           " AND state = 'retrying' AND order_key IS NOT NULL AND NOT coalesce(sender = ANY ($4::bigint[]), false) "
            "ORDER BY created_at, id, replay FOR UPDATE) "
            "UPDATE outbox_internal.parked p SET state = 'blocked', due_at = NULL, sender = NULL FROM locked k "
            "WHERE p.route_id = k.route_id AND p.created_at = k.created_at AND p.id = k.id AND p.replay = k.replay",
@@ -234,13 +248,18 @@ OUTBOX_FUNCTION(outbox_resume) {
     outbox::pg::NoteParkedChange();
     LockToWrite({"parked"});
     std::vector<std::pair<std::string, Cell>> keys;
+    bool keyless = false;
     for (const Row& row :
          RunSql(Access::kWrite,
                 "SELECT DISTINCT order_key FROM outbox_internal.parked WHERE " OUTBOX_OF_KEY " AND state = 'blocked'",
                 {target.route_id, target.aggregate_type, target.aggregate_id})) {
       keys.emplace_back(target.route_id.value(), row[0]);
+      keyless = keyless || !row[0];
     }
     Promote(keys);
+    if (keyless) {
+      LetKeylessGo(target);
+    }
   }
   PG_RETURN_BOOL(true);
 }

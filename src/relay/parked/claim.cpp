@@ -27,7 +27,7 @@ void Claim::Decide(Item* item, ParkedOutcome outcome) {
   item->settlement.outcome = outcome;
 }
 
-bool Claim::Begin(ClaimedChunk chunk, format::RecordFormat* format) {
+bool Claim::Begin(ClaimedChunk chunk, format::RecordFormat* format, int64_t later) {
   chunk_ = std::move(chunk);
   const format::RouteSpec& spec = format->spec();
   items_ = std::vector<Item>(chunk_.events.size());
@@ -42,9 +42,14 @@ bool Claim::Begin(ClaimedChunk chunk, format::RecordFormat* format) {
     item.settlement.claimed = &claimed;
     item.settlement.attempts = claimed.attempts;
     item.settlement.topic = item.topic;
-    if (spec.PausesTopic(item.topic) || spec.PausesKey(claimed.event.aggregate_type, claimed.event.aggregate_id)) {
+    const bool of_key = spec.PausesKey(claimed.event.aggregate_type, claimed.event.aggregate_id);
+    if (of_key || spec.PausesTopic(item.topic)) {
       Decide(&item, ParkedOutcome::kGiveBack);
-      paused = true;
+      if (of_key && claimed.order_key == 0) {
+        item.settlement.due = later;  // due, it would be in the way of all others
+      } else {
+        paused = true;
+      }
     }
   }
   return paused;

@@ -30,8 +30,9 @@ class Claim final : public SendSource {
   Claim(uint32_t first_flow, TopicBackoffs* topics, Meter* meter)
       : first_flow_(first_flow), topics_(topics), meter_(meter) {}
 
-  // Takes the events. Returns true if some are paused, and given back at once.
-  bool Begin(ClaimedChunk chunk, format::RecordFormat* format);
+  // Takes the events. Those that are paused are given back at once: with a key as they are, for the table keeps them
+  // back from then on, and true is returned; without one (a refused copy of a replay) they are due again at `later`.
+  bool Begin(ClaimedChunk chunk, format::RecordFormat* format, int64_t later);
   bool any_ready() const;
   // Submits what may go now; nothing is in flight. Returns whether it did any work.
   bool Send(Sender* sender, format::RecordFormat* format, TurnContext* turn);

@@ -7,6 +7,7 @@ namespace outbox::relay {
 namespace {
 
 constexpr int64_t kRecheckMicros = 30'000'000;  // how often a lane that holds nothing looks for what others left
+constexpr int64_t kPausedMicros = 5'000'000;    // how often it is looked whether the key of one without a key is paused
 constexpr int64_t kMendingMicros = 10'000'000;  // a sink whose process died is given this long to come back
 
 }  // namespace
@@ -161,7 +162,7 @@ bool ParkedQueue::ClaimSome(TurnContext* turn, format::RecordFormat* format) {
     }
     return false;
   }
-  if (claim_.Begin(std::move(chunk), format)) {
+  if (claim_.Begin(std::move(chunk), format, limits.now + kPausedMicros)) {
     not_before_ = turn->now + turn->options->poll_micros;  // the table will know of the pause by then
   }
   sender_.Forget();
