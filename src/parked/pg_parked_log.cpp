@@ -229,6 +229,13 @@ bool PgParkedLog::ClaimDue(const relay::ClaimLimits& limits, Claiming* claiming,
     PassSent(me, limits.now, &claiming->fronts);
   }
   claiming->to_end = ReadWork(limits, block, &claiming->fronts);
+  keys_.clear();
+  while (DropCancelled(me, *work, &keys_)) {
+    PromoteHeads(lane_.route_id, block, keys_, limits.now, key_fronts_);
+    work->Clear();
+    claiming->to_end = ReadWork(limits, block, &claiming->fronts);
+  }
+  FindHeadless(me, block, keys_, key_fronts_, &work->unsure);
   PromoteHeads(lane_.route_id, block, work->headless, limits.now, key_fronts_);
   FindHeadless(me, block, work->headless, key_fronts_, &work->stuck);
   BlockStuck(work);

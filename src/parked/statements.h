@@ -168,6 +168,10 @@ void BlockStuck(DueWork* work);
 void CutTaken(const relay::ClaimLimits& limits, DueWork* work);
 void BlockRows(const ParkedOwner& owner, const DueWork& work);
 
+// Removes the copies of those replays of the rows in `work` that have been cancelled, as far as this worker may send
+// them; appends the keys that they have held. Returns false if there was none.
+bool DropCancelled(const ParkedOwner& owner, const DueWork& work, std::vector<uint64_t>* keys);
+
 // Marks the rows that are to be taken and appends their events, in their order. Returns false if the lane is not ours.
 bool TakeRows(const ParkedOwner& owner, const DueWork& work, relay::ClaimedChunk* chunk);
 

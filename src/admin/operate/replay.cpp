@@ -225,6 +225,16 @@ void TellPlan(const Replay& replay, bool dry_run) {
   }
 }
 
+// Of what has been copied and is neither sent nor a dead letter; counts no more than `most`.
+int64 CopiesLeft(const std::string& number, int64 most) {
+  const std::vector<Row> rows =
+      RunSql(Access::kWrite,
+             "SELECT count(*) FROM (SELECT FROM outbox_internal.parked p WHERE p.replay = $1::bigint AND p.replay <> 0 "
+             "AND p.state <> 'dead' LIMIT $2::bigint) x",
+             {Cell(number), Cell(std::to_string(most))}, outbox::admin::Plan::kByKey);
+  return std::strtoll(rows[0][0].value().c_str(), nullptr, 10);
+}
+
 }  // namespace
 
 OUTBOX_FUNCTION(outbox_replay) {
@@ -290,17 +300,9 @@ OUTBOX_FUNCTION(outbox_cancel_replay) {
   if (rows.empty()) {
     throw NoSuchReplay(*number);
   }
-  if (rows[0][0] == "cancelled") {
-    Notice("replay " + *number + " is cancelled already");
-    PG_RETURN_INT64(0);
-  }
-  if (rows[0][0] == "scheduled" &&
-      RunSql(Access::kWrite,
-             "SELECT FROM outbox_internal.parked p WHERE p.replay = $1::bigint AND p.replay <> 0 AND p.state <> 'dead' "
-             "LIMIT 1",
-             {number}, outbox::admin::Plan::kByKey)
-          .empty()) {
-    Notice("replay " + *number + " is over: nothing of it waits any more");
+  const bool again = rows[0][0] == "cancelled";
+  if ((again || rows[0][0] == "scheduled") && CopiesLeft(*number, 1) == 0) {
+    Notice("replay " + *number + (again ? " is cancelled already" : " is over: nothing of it waits any more"));
     PG_RETURN_INT64(0);
   }
   RunSql(Access::kWrite, "UPDATE outbox.replay SET state = 'cancelled' WHERE number = $1::bigint", {number});
@@ -331,6 +333,18 @@ OUTBOX_FUNCTION(outbox_cancel_replay) {
     gone += std::strtoll(row[2].value().c_str(), nullptr, 10);
   }
   Promote(keys);
-  WriteAudit("cancel_replay", rows[0][1], Cell(), JsonObject().AddRaw("number", *number).Add("not_sent", gone), reason);
+  JsonObject detail;
+  detail.AddRaw("number", *number).Add("not_sent", gone);
+  const int64 in_hand = CopiesLeft(*number, PG_INT64_MAX);
+  if (in_hand > 0) {
+    detail.Add("in_hand", in_hand);
+    Notice(
+        "of replay " + *number + " in hand just now: " + Count(in_hand, "event"),
+        "A relay worker has taken them, and may have sent them. What it gives back, or would have to try again, is not "
+        "sent any more.");
+  }
+  if (!again || gone > 0) {
+    WriteAudit("cancel_replay", rows[0][1], Cell(), detail, reason);
+  }
   PG_RETURN_INT64(gone);
 }
