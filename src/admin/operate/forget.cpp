@@ -6,6 +6,7 @@
 // the call (let_lanes_save.h); what is committed later is left alone. Works day by day, each in a transaction of its
 // own; what is erased stays erased.
 #include <algorithm>
+#include <exception>
 #include <set>
 
 #include "admin/common/batches.h"
@@ -23,6 +24,7 @@
 #include "parked/erasures.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
+#include "pg/subtransaction.h"
 #include "pg/transaction_end.h"
 
 extern "C" {
@@ -91,6 +93,9 @@ class KeptEvent {
 
 constexpr size_t kParkedAtOnce = 10000;
 
+// Until it is known what became of it; the server may end in between.
+constexpr const char* kBegun =
+    "outbox.forget() was about to erase it, and has not told how it ended; it may have been sent";
 constexpr const char* kKnownUnsent = "erased by outbox.forget()";
 constexpr const char* kMayBeSent =
     "erased by outbox.forget(); its lane had events in hand, and may have sent it before";
@@ -101,12 +106,20 @@ struct GivenUp {
   int64 count = 0;
 };
 
+// The rows of GivenUp: $1 its first, $2 behind its last.
+#define NOTED                                                                                                        \
+  "o.at >= timestamptz 'epoch' + $1::bigint * interval '1 microsecond' AND o.at < timestamptz 'epoch' + $2::bigint " \
+  "* interval '1 microsecond'"
+
 // What a route has still to send.
 struct Owed {
   int64 route_id;
   int64 created_at;
   std::string id;
 };
+
+// Rows of the log that were erased: created_at, id.
+using Erased = std::set<std::pair<int64, std::string>>;
 
 class Forgetter {
  public:
@@ -186,29 +199,52 @@ class Forgetter {
         "timestamptz 'epoch' + u.micros * interval '1 microsecond', u.id, 0, 'skipped', 0, '', $5 "
         "FROM unnest($1::bigint[], $2::bigint[], $3::uuid[]) AS u (route_id, micros, id)",
         {ArrayLiteral(routes), ArrayLiteral(times), ArrayLiteral(ids), Cell(std::to_string(given_up.at)),
-         Cell(kMayBeSent)});
+         Cell(kBegun)});
     return given_up;
   }
 
-  // Call when it is erased for everybody: corrects what the notes say of those that nobody can have sent. Returns of
-  // how many that is not certain.
+  // Call when erasing has ended early: what was not erased is still the routes' to send, and given up no more.
+  static void TakeBack(const Erased& erased, const GivenUp& given_up, std::vector<Owed>* owed) {
+    std::vector<Cell> routes, times, ids;
+    std::vector<Owed> gone;
+    for (Owed& one : *owed) {
+      if (erased.contains({one.created_at, one.id})) {
+        gone.push_back(std::move(one));
+        continue;
+      }
+      routes.push_back(Cell(std::to_string(one.route_id)));
+      times.push_back(Cell(std::to_string(one.created_at)));
+      ids.push_back(Cell(one.id));
+    }
+    *owed = std::move(gone);
+    RunSql(Access::kWrite,
+           "DELETE FROM outbox_internal.outcome o USING unnest($3::bigint[], $4::bigint[], $5::uuid[]) AS u (route_id, "
+           "micros, id) WHERE " NOTED
+           " AND o.route_id = u.route_id AND o.id = u.id AND o.created_at = timestamptz 'epoch' + u.micros * interval "
+           "'1 microsecond'",
+           {Cell(std::to_string(given_up.at)), Cell(std::to_string(given_up.at + given_up.count)), ArrayLiteral(routes),
+            ArrayLiteral(times), ArrayLiteral(ids)});
+  }
+
+  // Call when it is erased for everybody: what the notes say is settled. Returns of how many it is not certain that
+  // nobody has sent them.
   int64 SettleNotes(const std::vector<Owed>& owed, const GivenUp& given_up) {
+    if (owed.empty()) {
+      return 0;
+    }
     std::vector<Cell> unsent;
     const std::set<int64> standing = StillStanding(lanes_);
     const auto stands = [&standing](const Owed& one) { return standing.contains(one.route_id); };
     const auto known = static_cast<int64>(std::count_if(owed.begin(), owed.end(), stands));
-    if (known > 0) {
-      for (const int64 route : standing) {
-        unsent.push_back(Cell(std::to_string(route)));
-      }
-      RunSql(Access::kWrite,
-             "UPDATE outbox_internal.outcome SET error_message = $4 WHERE at >= timestamptz 'epoch' + $1::bigint * "
-             "interval '1 microsecond' AND at < timestamptz 'epoch' + $2::bigint * interval '1 microsecond' "
-             "AND route_id = ANY ($3::bigint[])",
-             {Cell(std::to_string(given_up.at)), Cell(std::to_string(given_up.at + given_up.count)),
-              ArrayLiteral(unsent), Cell(kKnownUnsent)});
+    for (const int64 route : standing) {
+      unsent.push_back(Cell(std::to_string(route)));
     }
-    return given_up.count - known;
+    RunSql(Access::kWrite,
+           "UPDATE outbox_internal.outcome o SET error_message = CASE WHEN o.route_id = ANY ($3::bigint[]) THEN $4 "
+           "ELSE $5 END WHERE " NOTED,
+           {Cell(std::to_string(given_up.at)), Cell(std::to_string(given_up.at + given_up.count)), ArrayLiteral(unsent),
+            Cell(kKnownUnsent), Cell(kMayBeSent)});
+    return static_cast<int64>(owed.size()) - known;
   }
 
   // What lies beside the log: parked events and copies of replays, by route, and what came by another way than emit().
@@ -336,22 +372,33 @@ class Forgetter {
 };
 
 // The lock was taken before the rows were looked up, so they are where they were.
-void Blank(const std::vector<Found>& rows, const Forgetter& forgetter, Counts* counts) {
+void Blank(const std::vector<Found>& rows, const Forgetter& forgetter, Counts* counts, Erased* erased) {
   for (const Found& row : rows) {
     if (!forgetter.Erases(row, counts)) {
       continue;
     }
-    const bool done = Guard([&row] {
-      Relation day = table_open(row.table, RowExclusiveLock);
-      bool blanked = outbox::log::BlankRow(day, row.block, row.offset, row.id);
-      table_close(day, NoLock);
-      CHECK_FOR_INTERRUPTS();
-      return blanked;
-    });
-    counts->forgotten += done;
-    if (row.unsent) {
-      counts->erased_unsent = true;
+    bool done = false;
+    const auto note = [&] {
+      counts->forgotten += done;
+      if (done) {
+        erased->emplace(row.created_at, outbox::UuidText(row.id));
+      }
+      if (row.unsent) {
+        counts->erased_unsent = true;
+      }
+    };
+    try {
+      Guard([&row, &done] {
+        Relation day = table_open(row.table, RowExclusiveLock);
+        outbox::log::BlankRow(day, row.block, row.offset, row.id, &done);
+        table_close(day, NoLock);
+        CHECK_FOR_INTERRUPTS();
+      });
+    } catch (...) {
+      note();
+      throw;
     }
+    note();
   }
 }
 
@@ -400,26 +447,45 @@ void LockDay(int32 day) {
 }
 
 void EraseDay(int64 since, int64 until, bool undelivered, Forgetter* forgetter, Batches* batches, Counts* counts) {
+  const int32 day = outbox::days::DayOfMicros(since);
   std::vector<Owed> owed;
   GivenUp given_up;
   if (undelivered) {
     (void)forgetter->FindRows(since, until, &owed);
     batches->Commit();  // releases what was locked for looking, the outcomes that are written to among them
+    if (!owed.empty()) {
+      LockDay(day);  // whoever has it locked for long is waited for before anything is noted
+    }
     given_up = forgetter->GiveUp(owed);
-    counts->given_up += given_up.count;
     batches->Commit();
-    OUTBOX_FAULT_POINT("forget.given_up");
   }
-  LockDay(outbox::days::DayOfMicros(since));
   counts->erased_unsent = false;
-  Blank(forgetter->FindRows(since, until, nullptr), *forgetter, counts);
+  Erased erased;
+  std::exception_ptr ended;
+  try {
+    outbox::pg::InSubtransaction([&] {
+      OUTBOX_FAULT_POINT("forget.given_up");
+      LockDay(day);
+      Blank(forgetter->FindRows(since, until, nullptr), *forgetter, counts, &erased);
+    });
+  } catch (...) {  // canceled, say: what is not erased will be sent
+    if (given_up.count == 0) {
+      throw;
+    }
+    ended = std::current_exception();
+    Forgetter::TakeBack(erased, given_up, &owed);
+  }
   if (undelivered && counts->erased_unsent) {
     outbox::pg::NoteErasure();
   }
+  counts->given_up += static_cast<int64>(owed.size());
   batches->Commit();
-  if (given_up.count > 0) {
+  if (!owed.empty()) {
     counts->in_hand += forgetter->SettleNotes(owed, given_up);
     batches->Commit();
+  }
+  if (ended) {
+    std::rethrow_exception(ended);
   }
 }
 

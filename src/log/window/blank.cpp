@@ -133,7 +133,7 @@ bool RowForgotten(const RowView& row) {
   return headers != nullptr && !VARATT_IS_EXTERNAL(headers) && VARSIZE_ANY_EXHDR(headers) == sizeof(uint32);
 }
 
-bool BlankRow(Relation day_table, BlockNumber block, OffsetNumber offset, const Uuid& id) {
+void BlankRow(Relation day_table, BlockNumber block, OffsetNumber offset, const Uuid& id, bool* blanked) {
   Buffer buffer = LockForBlanking(day_table, block);
   PGAlignedBlock copy;
   Page page = static_cast<Page>(copy.data);
@@ -145,7 +145,7 @@ bool BlankRow(Relation day_table, BlockNumber block, OffsetNumber offset, const 
   if (old.t_data == nullptr || HeapTupleHeaderGetNatts(old.t_data) < kLogColumns ||
       memcmp(reinterpret_cast<char*>(old.t_data) + old.t_data->t_hoff + kIdAt, id.data(), id.size()) != 0) {
     UnlockReleaseBuffer(buffer);
-    return false;
+    return;
   }
   const int columns = HeapTupleHeaderGetNatts(old.t_data);
   TupleDesc desc = days::FirstColumns(RelationGetDescr(day_table), columns);
@@ -177,12 +177,12 @@ bool BlankRow(Relation day_table, BlockNumber block, OffsetNumber offset, const 
   old.t_data->t_infomask = static_cast<uint16>((old.t_data->t_infomask & ~HEAP_HASEXTERNAL) |
                                                (fresh->t_data->t_infomask & HEAP_HASEXTERNAL));
   WriteUnread(day_table, buffer, page);
+  *blanked = true;
   UnlockReleaseBuffer(buffer);
   ListCell* cell;
   foreach (cell, toasted) {
     BlankToast(static_cast<struct varlena*>(lfirst(cell)));
   }
-  return true;
 }
 
 }  // namespace outbox::log

@@ -17,9 +17,9 @@ namespace outbox::log {
 // outbox_internal.forgotten().
 bool RowForgotten(const RowView& row);
 
-// Returns false if the row is not at that location any more. The caller must have held RowExclusiveLock on the day
-// table since before it read the location. Plain. SQLSTATE 55P03 if another process keeps the page pinned for half a
-// minute.
-bool BlankRow(Relation day_table, BlockNumber block, OffsetNumber offset, const Uuid& id);
+// Sets *blanked unless the row is not at that location any more; that stands if it raises afterwards, over what lies
+// out of line. The caller must have held RowExclusiveLock on the day table since before it read the location. Plain.
+// SQLSTATE 55P03 if another process keeps the page pinned for half a minute.
+void BlankRow(Relation day_table, BlockNumber block, OffsetNumber offset, const Uuid& id, bool* blanked);
 
 }  // namespace outbox::log
