@@ -8,8 +8,10 @@ namespace outbox::admin {
 
 EditedEvents::EditedEvents(const std::string& route) {
   for (const Row& row : RunSql(Access::kRead,
-                               "SELECT event_id FROM outbox.audit WHERE action = 'retry' AND route = $1 AND detail ? "
-                               "'edited' AND event_id IS NOT NULL",
+                               "SELECT a.event_id FROM outbox.route r CROSS JOIN LATERAL "
+                               "outbox_internal.route_names(r.created_at) n JOIN outbox.audit a ON a.route = n.name "
+                               "AND a.at BETWEEN n.since AND n.until WHERE r.name = $1 AND n.route_id = r.id "
+                               "AND a.action = 'retry' AND a.detail ? 'edited' AND a.event_id IS NOT NULL",
                                {route})) {
     if (const std::optional<Uuid> id = ParseUuid(row[0].value()); id) {
       ids_.insert(*id);

@@ -43,19 +43,21 @@ bool WasAside(const LaneRecord& lane, const FoundEvent& event, const Passage& pa
 }  // namespace
 
 std::vector<FormerOption> FormerOptions(int64 since) {
-  // Of the route itself, and not of one that had its name before.
+  // Of the route itself, under whatever name, and not of one that had its name before.
   static PlannedQuery query = {
-      "SELECT r.id, (extract(epoch FROM t.at) * 1000000)::bigint, (extract(epoch FROM a.at) * 1000000)::bigint, "
+      "SELECT r.route_id, (extract(epoch FROM t.at) * 1000000)::bigint, (extract(epoch FROM a.at) * 1000000)::bigint, "
       "coalesce(a.detail ->> 'xid', '0'), (SELECT s.snapshot FROM outbox_internal.tick s WHERE s.at > t.at "
       "AND pg_visible_in_snapshot((a.detail ->> 'xid')::xid8, s.snapshot) ORDER BY s.at LIMIT 1), "
       "c.name, CASE c.name WHEN 'topic' THEN c.change ->> 'from' ELSE e.pattern END "
-      "FROM outbox.audit a JOIN outbox.route r ON r.name = a.route "
+      "FROM outbox.audit a JOIN outbox_internal.route_names($1::timestamptz - interval '1 day') r "
+      "ON r.name = a.route AND a.at BETWEEN r.since AND r.until "
       "CROSS JOIN LATERAL (SELECT coalesce((a.detail ->> 'clock')::timestamptz, a.at) AS at) t "
       "CROSS JOIN LATERAL jsonb_each(a.detail -> 'changed') c (name, change) LEFT JOIN LATERAL "
       "jsonb_array_elements_text(CASE WHEN c.name LIKE '%types' THEN c.change -> 'from' END) e (pattern) ON true "
       "WHERE a.action = 'alter_route' AND a.at > $1::timestamptz - interval '1 day' AND t.at >= $1::timestamptz "
       "AND c.name IN ('aggregate_types', 'event_types', 'topic') AND NOT EXISTS (SELECT FROM outbox.audit m "
-      "WHERE m.action = 'create_route' AND m.route = a.route AND m.at > a.at) ORDER BY t.at DESC, r.id"};
+      "WHERE m.action = 'create_route' AND m.route = a.route AND m.at > a.at AND m.at < r.until) "
+      "ORDER BY t.at DESC, r.route_id"};
   std::vector<FormerOption> options;
   for (const Row& row : RunPlanned(&query, {Cell(UnixMicrosText(since))})) {
     options.push_back({Number(row[0]), Number(row[1]), Number(row[2]), static_cast<uint64>(Number(row[3])), row[4],

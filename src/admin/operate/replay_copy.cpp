@@ -24,7 +24,7 @@ using pg::UserError;
 constexpr size_t kBatch = 500;
 
 // The version of the route's row: differs after each change.
-constexpr const char* kRouteVersion = "SELECT xmin, id FROM outbox.route WHERE name = $1";
+constexpr const char* kRouteVersion = "SELECT xmin, name FROM outbox.route WHERE id = $1::bigint";
 
 UserError IsBeingCopied(const std::string& number) {
   return UserError{ERRCODE_OBJECT_IN_USE, "replay " + number + " is being copied by another session", "",
@@ -103,12 +103,12 @@ bool CopyBatch(Replay* replay, size_t begin, size_t end, int64 due_base, bool* c
           .empty()) {
     return false;
   }
-  std::vector<Row> route = RunSql(Access::kWrite, kRouteVersion, {Cell(plan.to)});
-  *changing = !route.empty() && HoldRoute(route[0][1].value());
-  route = RunSql(Access::kWrite, kRouteVersion, {Cell(plan.to)});
+  *changing = HoldRoute(replay->to_id);
+  const std::vector<Row> route = RunSql(Access::kWrite, kRouteVersion, {Cell(replay->to_id)});
   if (route.empty()) {
     throw RouteIsGone(*replay);
   }
+  plan.to = route[0][1].value();
   const bool changed = route[0][0] != replay->planned_for;
   Resolver resolver;
   int64 copied = 0;
@@ -184,6 +184,20 @@ void Begin(Replay* replay, const Cell& reason) {
   LockReplay(*replay);
 }
 
+// Which routes the names mean, and from then on what these are called.
+void FollowNames(Replay* replay) {
+  for (const auto& [id, name] :
+       {std::pair(&replay->from_id, &replay->plan.from), std::pair(&replay->to_id, &replay->plan.to)}) {
+    const std::vector<Row> route =
+        id->empty() ? RunSql(Access::kWrite, "SELECT id, name FROM outbox.route WHERE name = $1", {Cell(*name)})
+                    : RunSql(Access::kWrite, "SELECT id, name FROM outbox.route WHERE id = $1::bigint", {Cell(*id)});
+    if (!route.empty()) {
+      *id = route[0][0].value();
+      *name = route[0][1].value();
+    }
+  }
+}
+
 }  // namespace
 
 std::string Count(int64 count, const char* what) {
@@ -191,7 +205,8 @@ std::string Count(int64 count, const char* what) {
 }
 
 void MakePlan(Replay* replay) {
-  std::vector<Row> route = RunSql(Access::kWrite, kRouteVersion, {Cell(replay->plan.to)});
+  FollowNames(replay);
+  const std::vector<Row> route = RunSql(Access::kWrite, kRouteVersion, {Cell(replay->to_id)});
   replay->planned_for = route.empty() ? "" : route[0][0].value();
   const Status status = pg::TryPart(pg::IsUnreadable, [replay] { PlanReplay(replay->request, &replay->plan); });
   if (!status.ok()) {

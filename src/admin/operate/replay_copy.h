@@ -11,6 +11,7 @@ struct Replay {
   Cell number;  // nothing: not begun
   ReplayRequest request;
   ReplayPlan plan;
+  std::string from_id, to_id;  // of the plan's routes, which may be given other names meanwhile
   double per_second = 0;
   Cell rate;  // as given
   int64 copied = 0;

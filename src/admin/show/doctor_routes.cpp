@@ -479,8 +479,9 @@ void TellLosses(const std::set<std::string>& told, Findings* findings) {
        RunSql(Access::kRead,
               "SELECT DISTINCT ON (r.server) r.server::text, r.name, a.detail ->> 'lane', a.reason, "
               "to_char(a.at AT TIME ZONE 'UTC', 'HH24:MI:SS'), count(*) OVER (PARTITION BY r.server) "
-              "FROM outbox.audit a JOIN outbox.route r ON r.name = a.route AND r.server::text = a.detail ->> 'server' "
-              "AND a.at >= r.created_at "
+              "FROM outbox.audit a JOIN outbox_internal.route_names(now() - interval '1 hour') n ON n.name = a.route "
+              "AND a.at BETWEEN n.since AND n.until JOIN outbox.route r ON r.id = n.route_id "
+              "AND r.server::text = a.detail ->> 'server' "
               "WHERE a.action IN ('rewind', 'lost writes') AND a.at > now() - interval '1 hour' "
               "ORDER BY r.server, NOT a.detail ? 'missing_since', a.action <> 'lost writes', a.at DESC")) {
     if (told.contains(row[0].value())) {
@@ -499,12 +500,13 @@ void TellLosses(const std::set<std::string>& told, Findings* findings) {
 // Of which lanes have lost something within the hour that is sent again, and others what is not.
 std::set<std::string> ServersThatLack() {
   std::set<std::string> servers;
-  for (const Row& row :
-       RunSql(Access::kRead,
-              "SELECT r.server::text FROM outbox.audit a JOIN outbox.route r "
-              "ON r.name = a.route AND r.server::text = a.detail ->> 'server' AND a.at >= r.created_at "
-              "WHERE a.action IN ('rewind', 'lost writes') AND a.at > now() - interval '1 hour' "
-              "GROUP BY 1 HAVING count(DISTINCT a.detail ? 'missing_since') > 1")) {
+  for (const Row& row : RunSql(Access::kRead,
+                               "SELECT r.server::text FROM outbox.audit a "
+                               "JOIN outbox_internal.route_names(now() - interval '1 hour') n ON n.name = a.route "
+                               "AND a.at BETWEEN n.since AND n.until JOIN outbox.route r ON r.id = n.route_id "
+                               "AND r.server::text = a.detail ->> 'server' "
+                               "WHERE a.action IN ('rewind', 'lost writes') AND a.at > now() - interval '1 hour' "
+                               "GROUP BY 1 HAVING count(DISTINCT a.detail ? 'missing_since') > 1")) {
     servers.insert(row[0].value());
   }
   return servers;

@@ -115,17 +115,23 @@ std::string WhatStops(const std::vector<OwnedLaneView>& views, const Pause* paus
   return trouble;
 }
 
+// The route that had that name when the replay was begun.
+#define ROUTE_THEN(was, alias)                                                                            \
+  "LEFT JOIN LATERAL (SELECT c.* FROM outbox_internal.route_names(q.at) n JOIN outbox.route c ON c.id = " \
+  "n.route_id WHERE n.name = q." was " AND q.at BETWEEN n.since AND n.until LIMIT 1) " alias " ON true "
+
 // What is done of a replay are the copies that have gone, also while a session still copies: some go meanwhile.
 // `copied_now`: places in `operations` by number.
 void AddReplays(const std::map<int64, size_t>& copied_now, std::vector<Operation>* operations) {
   constexpr int64 kMostCounted = 1'000'000;
   const std::vector<Row> rows = RunSql(
       Access::kRead,
-      "SELECT r.number, r.who, r.route, r.state, r.copied, r.matched, (extract(epoch FROM r.at) * 1000000)::bigint, "
-      "x.n, t.id, t.server FROM outbox.replay r LEFT JOIN outbox.route t ON t.name = r.to_route "
-      "CROSS JOIN LATERAL (SELECT count(*) AS n FROM (SELECT FROM outbox_internal.parked p "
+      "SELECT q.number, q.who, coalesce(f.name, q.route), q.state, q.copied, q.matched, (extract(epoch FROM q.at) * "
+      "1000000)::bigint, q.n, t.id, t.server FROM (SELECT r.*, x.n FROM outbox.replay r CROSS JOIN LATERAL (SELECT "
+      "count(*) AS n FROM (SELECT FROM outbox_internal.parked p "
       "WHERE r.state <> 'cancelled' AND p.replay = r.number AND p.replay <> 0 AND p.state <> 'dead' "
-      "LIMIT $1::bigint) y) x WHERE r.state IN ('copying', 'interrupted') OR x.n > 0 ORDER BY 1",
+      "LIMIT $1::bigint) y) x WHERE r.state IN ('copying', 'interrupted') OR x.n > 0 OFFSET 0) q " ROUTE_THEN(
+          "route", "f") ROUTE_THEN("to_route", "t") "ORDER BY 1",
       {Cell(std::to_string(kMostCounted))}, outbox::admin::Plan::kByKey);
   if (rows.empty()) {
     return;
@@ -177,8 +183,9 @@ void AddLaneChanges(std::vector<Operation>* operations) {
               "(extract(epoch FROM r.lanes_begun) * 1000000)::bigint, (SELECT count(*) FROM outbox_internal.position p "
               "WHERE p.route_id = r.id AND p.side = 0 AND p.window_to IS NULL "
               "AND p.window_from::text = r.common_snapshot::text), "
-              "(SELECT a.who FROM outbox.audit a WHERE a.route = r.name AND a.action = 'alter_route' "
-              "ORDER BY a.at DESC LIMIT 1) "
+              "(SELECT a.who FROM outbox_internal.route_names(r.created_at) n JOIN outbox.audit a ON a.route = n.name "
+              "AND a.at BETWEEN n.since AND n.until WHERE n.route_id = r.id AND a.action = 'alter_route' "
+              "AND a.detail -> 'changed' ? 'lanes' ORDER BY a.at DESC LIMIT 1) "
               "FROM outbox.route r WHERE r.lanes_wanted IS NOT NULL ORDER BY 1")) {
     Operation of;
     of.command = "lane change";

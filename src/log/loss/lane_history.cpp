@@ -106,7 +106,8 @@ int RewindsOfTheHour(const LaneId& lane) {
 
 bool AlteredSince(int64_t route_id, int64_t time) {
   static Statement any = {
-      "SELECT FROM outbox.audit a JOIN outbox.route r ON r.name = a.route WHERE r.id = $1 AND a.at > $2"
+      "SELECT FROM outbox.audit a JOIN outbox_internal.route_names($2) n ON n.name = a.route"
+      " AND a.at BETWEEN n.since AND n.until WHERE n.route_id = $1 AND a.at > $2"
       " AND a.action = 'alter_route' LIMIT 1",
       2,
       {INT8OID, TIMESTAMPTZOID},
@@ -120,8 +121,8 @@ bool AlteredSince(int64_t route_id, int64_t time) {
 void FindAltered(int64_t route_id, int64_t since, Finding* finding) {
   static Statement find = {
       "SELECT max(t.at), coalesce(bool_or(c.narrowed), false), coalesce(bool_or(c.moved), false)"
-      " FROM outbox.route r JOIN outbox.audit a"
-      " ON a.route = r.name AND a.action = 'alter_route' AND a.at >= r.created_at"
+      " FROM outbox.route r CROSS JOIN LATERAL outbox_internal.route_names(r.created_at) n JOIN outbox.audit a"
+      " ON a.route = n.name AND a.action = 'alter_route' AND a.at BETWEEN n.since AND n.until AND n.route_id = r.id"
       " CROSS JOIN LATERAL (SELECT coalesce((a.detail ->> 'clock')::timestamptz, a.at) AS at) t"
       " CROSS JOIN LATERAL (SELECT bool_or(e.key LIKE '%_types' AND NOT (e.now @> e.was OR e.now ? '*')) AS narrowed,"
       " bool_or(CASE e.key WHEN 'topic' THEN e.now <> e.was WHEN 'options'"
