@@ -1,10 +1,14 @@
 // Records at which the server closes the connection [-]: it lets no client send as much at once
 // (client-query-buffer-limit), or a proxy lets no such record through. Sent again with all others they would stop all.
 //
-// A connection may be lost for any reason. So each record that was on its way is sent alone from then on, until it is
-// written. One that was alone on its way when the connection was closed, three times, is to blame, once another
-// connection has met the same run of the server: that is neither away nor was it started again. It counts only where
-// the connection had taken a write before, of another record or what the writer tries for this: where writes are paused
+// A connection may be lost for any reason, and mostly no record is: a proxy was started again, a client was killed. So
+// those that were on its way are sent again in groups of an eighth of them, until they are written, and those of a
+// group at which the connection is closed, too, in groups of an eighth of that, in the end alone. A lost connection
+// costs eight round trips or so, and a record that is to blame is alone after three closes, whatever was with it.
+//
+// One that was alone on its way when the connection was closed, three times, is to blame, once another connection has
+// met the same run of the server: that is neither away nor was it started again. Anything counts only where the
+// connection had taken a write before, of another record or what the writer tries for this: where writes are paused
 // behind a proxy, or none gets through, it is no record's fault.
 //
 // One that was told comes again, to be tried alone: one more time is enough then.
@@ -12,6 +16,8 @@
 // Records are hashes of what they are. Used by one thread.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -21,14 +27,16 @@ namespace outbox::sink {
 
 class Suspects {
  public:
-  enum class Suspicion : uint8_t { kInnocent, kAlone, kGuilty };
+  // What Together() says of one that may go with any number of others, and of one that is not to go any more.
+  static constexpr size_t kInnocent = SIZE_MAX;
+  static constexpr size_t kGuilty = 0;
   static constexpr unsigned kCloses = 3;
 
   // Another connection, to this run of the server, can be used; "": it does not tell, and nobody is suspected.
   void Met(const std::string& server_run) {
     writes_ = false;
     if (server_run_ != server_run) {
-      closes_.clear();
+      suspects_.clear();
       server_run_ = server_run;
     }
   }
@@ -39,36 +47,59 @@ class Suspects {
     }
     closed_at_ = now;
     for (const uint64_t record : records) {
-      unsigned& alone = closes_[record];
-      alone += writes_ && records.size() == 1 ? 1 : 0;
+      const auto [found, is_new] = suspects_.try_emplace(record, Suspect{records.size(), 0});
+      Suspect& suspect = found->second;
+      if (is_new || writes_) {
+        suspect.together = std::max<size_t>(std::min(suspect.together, records.size()) / kGroups, 1);
+      }
+      suspect.closes += writes_ && records.size() == 1 ? 1 : 0;
     }
   }
   // What was given up, or went to another worker, never comes again.
   void Expire(int64_t now) {
     if (now - closed_at_ > kRemembered) {
-      closes_.clear();
+      suspects_.clear();
     }
   }
-  bool any() const { return !closes_.empty(); }
-  Suspicion Judge(uint64_t record) const {
-    const auto found = closes_.find(record);
-    return found == closes_.end()     ? Suspicion::kInnocent
-           : found->second >= kCloses ? Suspicion::kGuilty
-                                      : Suspicion::kAlone;
+  bool any() const { return !suspects_.empty(); }
+  // How many may be on their way together, this one among them.
+  size_t Together(uint64_t record) const {
+    const auto found = suspects_.find(record);
+    return found == suspects_.end() ? kInnocent : found->second.closes >= kCloses ? kGuilty : found->second.together;
   }
-  void Blame(uint64_t record) { closes_[record] = kCloses - 1; }
-  void Written(uint64_t record) { closes_.erase(record); }
+  void Blame(uint64_t record) { suspects_[record] = {1, kCloses - 1}; }
+  void Written(uint64_t record) { suspects_.erase(record); }
   // The connection has taken a write.
   void Wrote() { writes_ = true; }
   bool writes() const { return writes_; }
 
  private:
+  struct Suspect {
+    size_t together = 1;
+    unsigned closes = 0;  // when it was alone
+  };
   static constexpr int64_t kRemembered = 120'000'000;
+  static constexpr size_t kGroups = 8;
 
   std::string server_run_;
-  bool writes_ = false;                            // the connection does
-  std::unordered_map<uint64_t, unsigned> closes_;  // alone, of each that is suspected
+  bool writes_ = false;  // the connection does
+  std::unordered_map<uint64_t, Suspect> suspects_;
   int64_t closed_at_ = 0;
+};
+
+// Records that go together: as many as each of them lets.
+class Group {
+ public:
+  size_t records() const { return records_; }
+  bool Takes(size_t together) const { return records_ < std::min(most_, together); }
+  void Add(size_t together) {
+    most_ = std::min(most_, together);
+    ++records_;
+  }
+
+ private:
+  size_t records_ = 0;
+  size_t most_ = Suspects::kInnocent;
 };
 
 }  // namespace outbox::sink

@@ -90,18 +90,26 @@ void WaitingRecords::Submit(Batch batch) {
   encoded_.Clear();
 }
 
-Suspects::Suspicion WaitingRecords::JudgeNext(const Target& target) const {
-  return suspects_.any() ? suspects_.Judge(HashOf(target, target.queue.front())) : Suspects::Suspicion::kInnocent;
+size_t WaitingRecords::TogetherWithNext(const Target& target) const {
+  return suspects_.any() ? suspects_.Together(HashOf(target, target.queue.front())) : Suspects::kInnocent;
 }
 
-Part WaitingRecords::Take(Target* target, size_t records, size_t bytes) {
+Part WaitingRecords::Take(Target* target, size_t records, size_t bytes, Group* group) {
   Part part;
   part.target = target;
   std::deque<Entry>& queue = target->queue;
   part.entries.reserve(std::min(records, queue.size()));
   while (!queue.empty() && part.entries.size() < records &&
-         (part.entries.empty() ||
-          (part.bytes + queue.front().size <= bytes && JudgeNext(*target) == Suspects::Suspicion::kInnocent))) {
+         (part.entries.empty() || part.bytes + queue.front().size <= bytes)) {
+    const size_t together = TogetherWithNext(*target);
+    const bool fits =
+        together == Suspects::kInnocent || (group != nullptr && suspects_.writes() && group->Takes(together));
+    if (!part.entries.empty() && !fits) {
+      break;
+    }
+    if (group != nullptr) {
+      group->Add(together);
+    }
     part.bytes += queue.front().size;
     part.entries.push_back(targets_.Take(target));
   }

@@ -4,7 +4,7 @@
 // by one. What the server answers is judged here. A record that was refused is told to the owner and bars what is
 // behind it in its flow; what was not written for no fault of its own waits again, in front.
 //
-// A record that was on its way when the connection was closed is sent alone (suspects.h).
+// Records that were on their way when the connection was closed are sent in smaller groups (suspects.h).
 //
 // Used by one thread.
 #pragma once
@@ -50,10 +50,11 @@ class WaitingRecords {
 
   void Submit(Batch batch);
 
-  // What may be done with the first record of the target's queue, which is not empty.
-  Suspects::Suspicion JudgeNext(const Target& target) const;
-  // As much as fits of what waits for it, one record at least, and none behind it that is suspected.
-  Part Take(Target* target, size_t records, size_t bytes);
+  // How many may go together with the first record of the target's queue, which is not empty. See Suspects.
+  size_t TogetherWithNext(const Target& target) const;
+  // As much as fits of what waits for it, one record at least, and none behind it that the group does not take; without
+  // a group none behind it that is suspected.
+  Part Take(Target* target, size_t records, size_t bytes, Group* group);
   // Gives up the first record, at which the server closes the connection.
   void RefuseNext(Target* target);
 

@@ -190,12 +190,12 @@ void Writer::AskForHistory() {
 
 // As much as fits, of all targets in turn, behind MULTI. False: there is nothing.
 bool Writer::Queue(Channel* channel) {
-  size_t records = 0;
+  Group group;
   size_t bytes = 0;
   size_t commands = 0;
   Parts& parts = channel->parts;
   const size_t targets = mode_ == Mode::kTransactionPerTarget ? 1 : kTransactionRecords;
-  while (parts.size() < targets && records < kTransactionRecords && bytes < kTransactionBytes) {
+  while (parts.size() < targets && group.records() < kTransactionRecords && bytes < kTransactionBytes) {
     Target* target = targets_->TakeReady();
     if (target == nullptr) {
       break;
@@ -204,25 +204,21 @@ bool Writer::Queue(Channel* channel) {
       targets_->Wake(target);  // emptied meanwhile: forgotten
       continue;
     }
-    const Suspects::Suspicion suspicion = waiting_.JudgeNext(*target);
-    if (suspicion == Suspects::Suspicion::kGuilty) {
+    const size_t together = waiting_.TogetherWithNext(*target);
+    if (together == Suspects::kGuilty) {
       waiting_.RefuseNext(target);
       continue;
     }
-    const bool alone = suspicion == Suspects::Suspicion::kAlone;
-    if (alone && (!parts.empty() || !suspects_->writes())) {
+    const bool tried = together == Suspects::kInnocent || suspects_->writes();
+    if (!tried || !group.Takes(together)) {
       targets_->PutReadyBack(target);
       if (parts.empty()) {
         TryWriting(*target);
       }
       break;
     }
-    parts.push_back(waiting_.Take(target, alone ? 1 : kTransactionRecords - records, kTransactionBytes - bytes));
-    records += parts.back().entries.size();
+    parts.push_back(waiting_.Take(target, kTransactionRecords - group.records(), kTransactionBytes - bytes, &group));
     bytes += parts.back().bytes;
-    if (alone) {
-      break;
-    }
   }
   if (parts.empty()) {
     return false;
@@ -390,50 +386,51 @@ void Writer::HandleDiscarded(Parts parts, Error error) {
 // --- one command for each record ---
 
 void Writer::DispatchSingles() {
-  if (discarding_ || stuck_ || (first_.parts.empty() && Asks()) || alone_ || trying_) {
+  if (discarding_ || stuck_ || (first_.parts.empty() && Asks()) || grouped_ || trying_) {
     return;
   }
-  while (!alone_ && !trying_ && first_.parts.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
+  Group group;
+  while (!trying_ && first_.parts.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
     Target* target = targets_->TakeReady();
     if (target == nullptr) {
       break;
     }
-    if (!target->queue.empty() && waiting_.JudgeNext(*target) != Suspects::Suspicion::kInnocent &&
-        !first_.parts.empty()) {
+    if (!target->queue.empty() && !MayJoin(*target, group)) {
       targets_->PutReadyBack(target);
       break;
     }
-    SendSingles(target);
+    SendSingles(target, &group);
   }
 }
 
+// What is on its way, which is the group as soon as it has suspects: these begin it when nothing else is.
+bool Writer::MayJoin(const Target& target, const Group& group) const {
+  const size_t together = waiting_.TogetherWithNext(target);
+  return together == Suspects::kInnocent || grouped_ ? group.Takes(together) : first_.parts.empty();
+}
+
 // Until a record comes whose key is still on its way. A list: as many values as fit in one command.
-void Writer::SendSingles(Target* target) {
+void Writer::SendSingles(Target* target, Group* group) {
   const bool list = target->form == RecordForm::kList;
-  while (!target->queue.empty() && first_.parts.size() < kSinglesOut && bytes_out_ < kSinglesBytes) {
-    const Suspects::Suspicion suspicion = waiting_.JudgeNext(*target);
-    if (suspicion != Suspects::Suspicion::kInnocent && !first_.parts.empty()) {
-      break;
-    }
-    if (suspicion == Suspects::Suspicion::kGuilty) {
+  while (!target->queue.empty() && first_.parts.size() < kSinglesOut && bytes_out_ < kSinglesBytes &&
+         MayJoin(*target, *group)) {
+    const size_t together = waiting_.TogetherWithNext(*target);
+    if (together == Suspects::kGuilty) {
       waiting_.RefuseNext(target);
       return;
     }
-    if (suspicion == Suspects::Suspicion::kAlone && !suspects_->writes()) {
+    if (together != Suspects::kInnocent && !suspects_->writes()) {
       TryWriting(*target);
       break;
     }
-    alone_ = suspicion == Suspects::Suspicion::kAlone;
     const uint64_t key_hash = list ? 0 : target->queue.front().key_hash;
     if ((list && target->calls != 0) || (key_hash != 0 && !target->busy.insert(key_hash).second)) {
       return;  // what is on its way wakes the target
     }
-    Part part = waiting_.Take(target, list && !alone_ ? kTransactionRecords : 1, kTransactionBytes);
+    grouped_ |= together != Suspects::kInnocent;
+    Part part = waiting_.Take(target, list ? kTransactionRecords : 1, kTransactionBytes, grouped_ ? group : nullptr);
     part.key_hash = key_hash;
     SendPart(std::move(part));
-    if (alone_) {
-      break;
-    }
   }
   targets_->Wake(target);
 }
@@ -449,9 +446,9 @@ void Writer::SendPart(Part part) {
 void Writer::HandleSingle(const redisReply& reply) {
   ReplyHasCome();
   answered_at_ = MonotonicMicros();
-  alone_ = false;
   Part part = std::move(first_.parts.front());
   first_.parts.pop_front();
+  grouped_ = grouped_ && !first_.parts.empty();
   bytes_out_ -= part.bytes;
   --part.target->calls;
   part.target->busy.erase(part.key_hash);
@@ -491,7 +488,7 @@ void Writer::ForgetConnection() {
   first_.multi = Multi::kClosed;
   asking_ = false;
   untold_ = false;
-  alone_ = false;
+  grouped_ = false;
   trying_ = false;
   discarding_ = false;
   stuck_ = false;

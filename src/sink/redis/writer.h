@@ -19,8 +19,8 @@
 // A server that becomes a replica and a primary again keeps its connections, and may have lost what it had. While
 // records go it refuses some; one that nothing was sent to for a moment is asked for the history of its data first.
 //
-// A record that was on its way when the connection was closed is sent alone (waiting_records.h), behind a write that
-// changes nothing where the connection has taken none.
+// Records that were on their way when the connection was closed are sent in smaller groups (suspects.h), behind a write
+// that changes nothing where the connection has taken none. A group is a transaction, or what is on its way at a time.
 //
 // Where transactions are forbidden: one command for each record, never two records of a key at once.
 //
@@ -128,7 +128,8 @@ class Writer {
   void UseSingles(bool in_transaction, const Error& why);
 
   void DispatchSingles();
-  void SendSingles(Target* target);
+  bool MayJoin(const Target& target, const Group& group) const;
+  void SendSingles(Target* target, Group* group);
   void SendPart(Part part);
   void HandleSingle(const redisReply& reply);
 
@@ -141,7 +142,7 @@ class Writer {
   WaitingRecords waiting_;
   Targets* const targets_ = waiting_.targets();
   Suspects* const suspects_ = waiting_.suspects();
-  bool alone_ = false;          // kSingles: a suspect is on its way
+  bool grouped_ = false;        // kSingles: suspects are on their way, and nothing follows until all have come back
   bool trying_ = false;         // what TryWriting() has sent has no answer
   bool discarding_ = false;     // DISCARD has no answer
   bool stuck_ = false;          // it was refused
