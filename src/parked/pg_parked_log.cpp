@@ -42,7 +42,8 @@ PgParkedLog::PgParkedLog(const LaneId& lane, uint64_t incarnation, DeadLetters* 
 
 PgParkedLog::~PgParkedLog() = default;
 
-Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) {
+Status PgParkedLog::LoadHeld(format::RecordFormat* format, bool renamed, std::vector<uint64_t>* keys,
+                             int64_t* next_due) {
   const ParkedOwner me{lane_, incarnation_};
   keys->clear();
   if (nothing_->For(lane_)) {
@@ -64,6 +65,12 @@ Status PgParkedLog::LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) {
         BringForward(me, pg::BelievedWall());
       }
       ReadHeld(me, block, keys, &keys_);
+      // When a lane is taken over: what its last owner parked and did not live to rename.
+      if ((renamed || !loaded_) && RenameParked(me, block, format, renamed ? nullptr : keys)) {
+        keys->clear();
+        keys_.clear();
+        ReadHeld(me, block, keys, &keys_);
+      }
       // For keys that were kept back only because of a policy that has changed, or that a crash left behind.
       PromoteHeads(lane_.route_id, block, keys_, pg::BelievedWall(), kNoFronts);
       FindHeadless(me, block, keys_, kNoFronts, &locked_);

@@ -30,7 +30,7 @@ class PgParkedLog final : public relay::ParkedLog {
   PgParkedLog(const PgParkedLog&) = delete;
   PgParkedLog& operator=(const PgParkedLog&) = delete;
 
-  Status LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) override;
+  Status LoadHeld(format::RecordFormat* format, bool renamed, std::vector<uint64_t>* keys, int64_t* next_due) override;
   Status Park(std::span<const relay::Parking> events, int64_t* next_due) override;
   Status Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk* chunk, int64_t* next_due) override;
   Status Settle(std::span<const relay::Settlement> outcomes, std::vector<uint64_t>* freed, int64_t* next_due) override;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/lane_id.h"
+#include "format/record_format.h"
 #include "parked/key_fronts.h"
 #include "pg/prelude.h"
 #include "relay/common/parked_log.h"
@@ -71,6 +72,14 @@ void FindFree(const ParkedOwner& owner, bool block, const std::vector<uint64_t>&
               std::vector<uint64_t>* free);
 // Appends the keys of the lane that are held, and to `headless` those whose head is blocked.
 void ReadHeld(const ParkedOwner& owner, bool block, std::vector<uint64_t>* held, std::vector<uint64_t>* headless);
+
+// Gives the rows of the lane that go by the route's template the topic and the key that `format` gives them; all such
+// rows are read, but, with `only_if`, none unless the first rows of one of these keys have another topic. Nothing is
+// done while the table has another template than `format`. Returns whether any row is changed. Waits for rows that an
+// operator has locked: until they are named nothing may be sent. (alter_route() renames what it sees, in its own
+// transaction. It cannot see what lanes park until they know of it.)
+bool RenameParked(const ParkedOwner& owner, bool block, format::RecordFormat* format,
+                  const std::vector<uint64_t>* only_if);
 
 // --- what is due ---
 // A position in the order in which rows fall due.

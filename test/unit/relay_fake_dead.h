@@ -12,7 +12,7 @@ namespace outbox::relay::fakes {
 
 class DeadParkedLog : public ParkedLog {
  public:
-  Status LoadHeld(std::vector<uint64_t>*, int64_t*) override { return Status(); }
+  Status LoadHeld(format::RecordFormat*, bool, std::vector<uint64_t>*, int64_t*) override { return Status(); }
   Status Park(std::span<const Parking>, int64_t*) override { return Status(); }
   Status Claim(const ClaimLimits&, ClaimedChunk*, int64_t*) override { return Status(); }
   Status Settle(std::span<const Settlement>, std::vector<uint64_t>*, int64_t*) override { return Status(); }

@@ -179,7 +179,7 @@ class FakeParkedLog : public ParkedLog {
  public:
   FakeParkedLog(ParkedTable* table, uint64_t incarnation) : table_(table), incarnation_(incarnation) {}
 
-  Status LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) override {
+  Status LoadHeld(format::RecordFormat*, bool, std::vector<uint64_t>* keys, int64_t* next_due) override {
     if (Fails("LoadHeld")) {
       return Trouble();
     }

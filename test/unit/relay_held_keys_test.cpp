@@ -64,7 +64,7 @@ class EndlessLog : public LaneLog {
 class HeldLog : public fakes::DeadParkedLog {
  public:
   explicit HeldLog(int keys) : keys_(keys) {}
-  Status LoadHeld(std::vector<uint64_t>* keys, int64_t*) override {
+  Status LoadHeld(format::RecordFormat*, bool, std::vector<uint64_t>* keys, int64_t*) override {
     for (int i = 0; i < keys_; ++i) {
       keys->push_back(OrderKey("outbox.event.order", "order", "held-" + std::to_string(i)));
     }

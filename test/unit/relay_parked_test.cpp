@@ -65,6 +65,28 @@ TEST_F(ParkedTest, ALaneThatRestsAtACommonSnapshotClaimsNothing) {
   EXPECT_EQ(Order(retry), (Events{parked}));
 }
 
+// It may be of a key that waits, which its old name does not tell.
+TEST_F(ParkedTest, UnderNewNamesNothingIsSentBeforeTheKeysAreReadAgain) {
+  const Events parked = {Park("a", 1), Park("b", 1)};
+  Restart();
+  Turn();
+  ASSERT_NE(retry, nullptr);
+  ASSERT_EQ(Order(retry), parked);
+  bool reads = false;
+  server.fails = [&](const char* function) { return std::string(function) == "LoadHeld" && !reads; };
+  config.topic = "new";
+  engine->UpdateLane(kLane, fakes::Spec(config));
+  retry->Fail(0, ErrorClass::kSolo);
+  retry->Fail(0, ErrorClass::kSolo);
+  RunUntil(clock.now + 10'000'000);
+  ASSERT_NE(retry, nullptr);
+  EXPECT_EQ(Order(retry), Events());
+  reads = true;
+  RunUntil(clock.now + 10'000'000);
+  ASSERT_NE(retry, nullptr);
+  EXPECT_FALSE(Order(retry).empty());
+}
+
 // Whose claim takes a while.
 class SlowParkedLog final : public FakeParkedLog {
  public:

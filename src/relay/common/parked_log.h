@@ -14,6 +14,7 @@
 
 #include "base/event.h"
 #include "base/status.h"
+#include "format/record_format.h"
 #include "format/route_spec.h"
 
 namespace outbox::relay {
@@ -116,8 +117,11 @@ class ParkedLog {
   // The order keys of this lane whose later events must be parked behind what is parked already: rows retrying or
   // blocked, under `block` dead ones too. Called when the lane begins, and later, with nothing claimed, when another
   // session may have changed parked events: what no longer waits behind anything begins to retry. *next_due: when
-  // something falls due, Unix microseconds; INT64_MAX: nothing.
-  virtual Status LoadHeld(std::vector<uint64_t>* keys, int64_t* next_due) = 0;
+  // something falls due, Unix microseconds; INT64_MAX: nothing. `renamed`: topics have other names since the last call;
+  // what was parked under others gets the topics and keys of `format` first. (When the lane begins, what a predecessor
+  // left so.)
+  virtual Status LoadHeld(format::RecordFormat* format, bool renamed, std::vector<uint64_t>* keys,
+                          int64_t* next_due) = 0;
 
   // Idempotent per route, event and replay. An event to be blocked whose key nothing holds any more (an operator acted
   // on it) becomes retrying, due at once, unless it is `paused`. *next_due as above.

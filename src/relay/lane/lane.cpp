@@ -133,7 +133,7 @@ void Lane::SetSpec(std::shared_ptr<const format::RouteSpec> spec) {
     WakeParked();  // for what was parked after its key was resumed, but under the old pause
   }
   if (pump() != nullptr && !(lane_.spec().topic() == spec->topic())) {
-    pump()->ForgetKeys();  // the session that changed the topics has given parked events their new keys
+    pump()->ForgetKeys();
   }
   lane_.format = std::make_unique<format::RecordFormat>(std::move(spec));
   ApplyPauses();

@@ -33,7 +33,7 @@ bool Lane::Load(TurnContext* turn) {
   }
   lane_.meter.CountSince(lane_.log->there_since());
   if (pump() != nullptr) {
-    const CallResult held = lane_.log_retry.Result(pump()->Load(), *turn, LogCall::kHeld);
+    const CallResult held = lane_.log_retry.Result(pump()->Load(lane_.format.get()), *turn, LogCall::kHeld);
     if (held == CallResult::kLost) {
       Leave(GoneReason::kLost);
     }

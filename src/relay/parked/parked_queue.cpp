@@ -24,10 +24,10 @@ ParkedQueue::ParkedQueue(uint32_t first_flow, std::unique_ptr<ParkedLog> log, De
 
 // --- keys that wait ----------------------------------------------------------------------------------------------
 
-Status ParkedQueue::Load() {
+Status ParkedQueue::Load(format::RecordFormat* format) {
   std::vector<uint64_t> keys;
   int64_t due = kNever;
-  Status status = log_->LoadHeld(&keys, &due);
+  Status status = log_->LoadHeld(format, !keys_.known(), &keys, &due);
   if (status.ok()) {
     keys_.OnLoaded(keys);
     NoteDue(due);
@@ -42,12 +42,12 @@ CallResult ParkedQueue::Result(const Status& status, const TurnContext& turn) {
   return result;
 }
 
-bool ParkedQueue::Reload(const TurnContext& turn) {
+bool ParkedQueue::Reload(const TurnContext& turn, format::RecordFormat* format) {
   if (turn.now < keys_.next_load() || !LogReady(turn)) {
     return false;
   }
   const int64_t began = turn.clock->NowMicros();
-  const CallResult result = Result(Load(), turn);
+  const CallResult result = Result(Load(format), turn);
   if (result != CallResult::kDone) {
     return result == CallResult::kLost;
   }
@@ -116,8 +116,8 @@ bool ParkedQueue::Step(TurnContext* turn, format::RecordFormat* format, bool may
     worked |= Settle(*turn);
   }
   if (phase_ == Phase::kIdle && ownership_ == Ownership::kOwned) {
-    worked |= keys_.wants_load() && Reload(*turn);
-    worked |= !lost() && may_claim && WantsClaim(*turn) && ClaimSome(turn, format);
+    worked |= keys_.wants_load() && Reload(*turn, format);
+    worked |= !lost() && may_claim && keys_.known() && WantsClaim(*turn) && ClaimSome(turn, format);
   }
   return worked;
 }
@@ -198,7 +198,7 @@ bool ParkedQueue::Decide(const TurnContext& turn) {
 
 // Sends what the claim still has to send; if nothing is left, goes on to settling.
 bool ParkedQueue::Submit(TurnContext* turn, format::RecordFormat* format, bool may_send) {
-  if (!may_send || ownership_ != Ownership::kOwned) {
+  if (!may_send || ownership_ != Ownership::kOwned || !keys_.known()) {
     claim_.GiveBackAll();
   } else if (turn->now < mending_ && destination_->retry().health() != nullptr && !destination_->retry().health()->up) {
     return false;

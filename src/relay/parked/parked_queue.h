@@ -49,7 +49,7 @@ class ParkedQueue {
 
   // --- keys that wait ---
   // The lane calls this before it sends anything.
-  Status Load();
+  Status Load(format::RecordFormat* format);
   bool holding() const { return keys_.any(); }
   bool Holds(uint64_t order_key) const { return keys_.Holds(order_key); }
   // Holds the key of an event that was parked by other means (a fork), with nothing of the key in flight.
@@ -75,7 +75,8 @@ class ParkedQueue {
     std::sort(without_.begin(), without_.end());
   }
   void Wake();  // a session or another worker may have changed parked events
-  // The route's topics have new names from now on, and with them the order keys change.
+  // The route's topics have new names from now on, and with them the order keys change. Until what is parked has been
+  // read again, under the new ones, nothing is claimed, and what is claimed and not sent is given back.
   void ForgetKeys();
   bool knows_keys() const { return keys_.known(); }
   void Reconsider();  // something may be claimable that was not
@@ -127,7 +128,7 @@ class ParkedQueue {
   int64_t MayClaimAt() const;
   bool WantsClaim(const TurnContext& turn) const;
   bool ClaimSome(TurnContext* turn, format::RecordFormat* format);
-  bool Reload(const TurnContext& turn);
+  bool Reload(const TurnContext& turn, format::RecordFormat* format);
   CallResult Result(const Status& status, const TurnContext& turn);
   bool LogReady(const TurnContext& turn) const { return log_retry_.Ready(turn.now); }
 
