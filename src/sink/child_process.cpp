@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "base/monotonic.h"
 #include "sink/spawn.h"
@@ -29,12 +31,18 @@ constexpr int64_t kExitGrace = 200 * kMilli;  // from a lost connection to SIGKI
 constexpr int64_t kExitLimit = kSecond;       // one that has not ended by then is stuck
 constexpr int64_t kEndGrace = 100 * kMilli;   // the same at End
 constexpr int64_t kEndLimit = 190 * kMilli;   // End never takes longer
+constexpr int kNapsAtExit = 1000;             // a second: one that is stuck in the kernel is left to init then
 
-// Processes that were killed at End and had not ended 190 ms later, with those of other objects of this process. No
-// destructor: a worker that ends leaves them to init.
+// Processes that were killed at End and had not ended 190 ms later, with those of other objects of this process.
 constexpr size_t kMaxLeftovers = 64;
 pid_t leftovers[kMaxLeftovers];
 size_t leftover_count = 0;
+
+// All that this process has started and not reaped, whoever's they are.
+std::vector<pid_t>& Unreaped() {
+  static auto* unreaped = new std::vector<pid_t>();
+  return *unreaped;
+}
 
 // Reaps a child that has ended; true also where it is no child any more. *status: as of waitpid, 0 where nobody knows.
 bool ReapEnded(pid_t pid, int* status) {
@@ -42,7 +50,50 @@ bool ReapEnded(pid_t pid, int* status) {
   if (reaped != pid) {
     *status = 0;
   }
-  return reaped == pid || (reaped < 0 && errno == ECHILD);
+  const bool gone = reaped == pid || (reaped < 0 && errno == ECHILD);
+  if (gone) {
+    std::erase(Unreaped(), pid);
+  }
+  return gone;
+}
+
+void Nap() {
+  timespec nap{0, kMilli * 1000};
+  nanosleep(&nap, nullptr);
+}
+
+pid_t owner = 0;  // of those that are not reaped: a fork of it has no children yet
+
+// A session that is terminated runs no destructor, and what it leaves behind becomes a child of its container's first
+// process. A postmaster that is this takes a stranger that was killed for a server process that crashed, and ends all
+// sessions. Holds up nobody but who waits for the end of this process.
+void EndAllAtExit() {
+  if (owner != getpid()) {
+    return;
+  }
+  for (pid_t pid : Unreaped()) {
+    kill(pid, SIGKILL);
+  }
+  // Naps are counted, so that a machine that stood still gives as many.
+  int status = 0;
+  for (int naps = 0; !Unreaped().empty() && naps < kNapsAtExit;) {
+    if (!ReapEnded(Unreaped().back(), &status)) {
+      Nap();
+      ++naps;
+    }
+  }
+}
+
+// Before one is started.
+void ExpectChild() {
+  if (owner != getpid()) {
+    if (owner == 0) {
+      atexit(EndAllAtExit);
+    }
+    Unreaped().clear();
+    owner = getpid();
+  }
+  Unreaped().reserve(Unreaped().size() + 1);
 }
 
 // No delay for the first, then doubling, with full jitter above the first step.
@@ -67,6 +118,7 @@ int ChildProcess::Start(const std::string& executable) {
   delivered_ = false;
   killed_ = false;
   ++starts_;
+  ExpectChild();
   const int error = SpawnSink(executable, &pid_, &fd_);
   if (error != 0) {
     pid_ = -1;
@@ -75,6 +127,7 @@ int ChildProcess::Start(const std::string& executable) {
     wake_at_ = started_at_ + std::max(kFirstDelay, RestartDelay(failures_));
     return error;
   }
+  Unreaped().push_back(pid_);
   phase_ = Phase::kStarting;
   return 0;
 }
@@ -169,8 +222,7 @@ void ChildProcess::End() {
       kill(pid_, SIGKILL);
       killed = true;
     }
-    timespec nap{0, kMilli * 1000};
-    nanosleep(&nap, nullptr);
+    Nap();
   }
   phase_ = Phase::kDown;
 }

@@ -1,5 +1,6 @@
 // A sink's process as its owner sees it [-]: started, ready, silent, lost, ended; and when the next one is to start.
-// Never blocks but in End(), touches no signal handlers, and waits for no child but its own.
+// Never blocks but in End(), touches no signal handlers, and waits for no child but its own. What this process has not
+// ended it kills and reaps as it exits (not where a signal ends it), whoever runs no destructor then.
 #pragma once
 
 #include <sys/types.h>
