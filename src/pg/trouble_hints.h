@@ -9,8 +9,9 @@ namespace outbox::pg {
 // Of a sink process that ends whatever is asked of it: what a person has to do about that is in no option.
 inline constexpr const char* kSinkCodes = "SINK_";
 inline constexpr const char* kSinkProgramHint =
-    "The sink's program ends by itself: see what it has written to the server log, and whether its libraries are "
-    "installed (ldd on the program).";
+    "The sink's program ends by itself, or cannot be started: see what it has written to the server log, and whether "
+    "its "
+    "libraries are installed (ldd on the program). Where it was replaced since the server was started, restart that.";
 
 // Of a node of a Redis cluster.
 inline bool IsOfCluster(std::string_view code) {

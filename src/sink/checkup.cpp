@@ -14,14 +14,21 @@ Error ProgramError(const char* code, std::string message) {
 
 }  // namespace
 
-Checkup::Checkup(const std::string& executable, const CheckupRequest& request) : reader_(kMaxAnswer) {
-  const int error = process_.Start(executable);
+Checkup::Checkup(const std::string& executable, const CheckupRequest& request)
+    : executable_(executable), question_(EncodeCheckup(request)), reader_(kMaxAnswer) {
+  Start();
+  Poll();
+}
+
+void Checkup::Start() {
+  const int error = process_.Start(executable_);
   if (error != 0) {
-    Fail("SINK_START", "could not start " + executable + ": " + StartErrorText(error));
+    Fail("SINK_START", "could not start " + executable_ + ": " + StartErrorText(error));
     return;
   }
-  writer_.Append(FrameType::kCheckup, {}, EncodeCheckup(request));
-  Poll();
+  reader_ = FrameReader(kMaxAnswer);
+  writer_.Clear();
+  writer_.Append(FrameType::kCheckup, {}, question_);
 }
 
 Checkup::~Checkup() {
@@ -33,8 +40,19 @@ Checkup::~Checkup() {
 
 void Checkup::Fail(const char* code, std::string message) {
   rows_.push_back({"program", ProgramError(code, std::move(message)), "",
-                   "The server log may say more. The sink programs are installed beside outbox.so, of one version."});
+                   "The server log may say more. The sink programs are installed beside outbox.so, of one version; "
+                   "where they were replaced since the server was started, restart it."});
   done_ = true;
+}
+
+void Checkup::Died() {
+  if (tried_other_ || !PassOver(executable_)) {
+    Fail("SINK_DIED", "the sink process ended before it had an answer");
+    return;
+  }
+  tried_other_ = true;
+  process_.End();
+  Start();
 }
 
 void Checkup::Poll() {
@@ -54,7 +72,7 @@ void Checkup::Poll() {
     }
   }
   if (!done_ && (state != IoState::kOk || reader_.state() != IoState::kOk)) {
-    Fail("SINK_DIED", "the sink process ended before it had an answer");
+    Died();
   }
 }
 

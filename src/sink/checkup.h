@@ -38,7 +38,7 @@ std::string EncodeCheckupRows(const std::vector<CheckupRow>& rows);
 bool DecodeCheckupRows(std::string_view body, std::vector<CheckupRow>* rows);
 
 // One checkup in a process of its own. Nothing here blocks but the destructor: it kills the process and reaps it, in
-// 200 ms at most.
+// 200 ms at most; so does Poll(), once, where another program is to be tried.
 class Checkup {
  public:
   // `executable` is an absolute path.
@@ -56,12 +56,17 @@ class Checkup {
   std::vector<CheckupRow> TakeRows();
 
  private:
+  void Start();
+  void Died();
   void Fail(const char* code, std::string message);
 
+  const std::string executable_;
+  const std::string question_;
   ChildProcess process_;
   FrameReader reader_;
   FrameWriter writer_;
   std::vector<CheckupRow> rows_;
+  bool tried_other_ = false;
   bool done_ = false;
 };
 

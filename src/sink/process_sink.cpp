@@ -303,6 +303,9 @@ void ProcessSink::AwaitExit() {
     ++health_.changes;
   }
   if ((exit == Exit::kKnown || exit == Exit::kLate) && health_.error.code == "SINK_DIED") {
+    if (!process_.ready() && !process_.KilledByAnother()) {
+      PassOver(executable_);
+    }
     SetHealth(false, {ErrorClass::kDestination, "SINK_DIED", process_.ExitText()}, {});
   }
 }

@@ -46,6 +46,7 @@ struct KeptProgram {
   int fd = -1;
   dev_t device = 0;
   ino_t inode = 0;
+  bool passed_over = false;
 };
 
 std::vector<KeptProgram>& Kept() {
@@ -53,17 +54,20 @@ std::vector<KeptProgram>& Kept() {
   return *kept;
 }
 
-// The descriptor to start it by; -1: by its name, under which the same file is still, which shows in lists of
-// processes.
-int KeptInPlaceOf(const std::string& executable) {
-  for (const KeptProgram& one : Kept()) {
+// Unless the same file is under its name still: by that it shows in lists of processes.
+KeptProgram* ReplacedOf(const std::string& executable) {
+  for (KeptProgram& one : Kept()) {
     struct stat there;
     if (one.executable == executable &&
         (stat(executable.c_str(), &there) != 0 || there.st_dev != one.device || there.st_ino != one.inode)) {
-      return one.fd;
+      return &one;
     }
   }
-  return -1;
+  return nullptr;
+}
+
+bool IsThere(const std::string& executable) {
+  return access(executable.c_str(), F_OK) == 0;
 }
 
 class FileActions {
@@ -145,7 +149,8 @@ std::vector<char*> Environment() {
   return kept;
 }
 
-int Spawn(const std::string& executable, int socket, pid_t* pid) {
+// `kept`: the descriptor to start it by; -1: by its name.
+int Spawn(const std::string& executable, int kept, int socket, pid_t* pid) {
   FileActions actions;
   Attributes attributes;
   sigset_t none;
@@ -156,7 +161,6 @@ int Spawn(const std::string& executable, int socket, pid_t* pid) {
   int error = posix_spawn_file_actions_addopen(actions.get(), STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   error = error != 0 ? error : posix_spawn_file_actions_addopen(actions.get(), STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   error = error != 0 ? error : posix_spawn_file_actions_adddup2(actions.get(), socket, kSinkSocket);
-  const int kept = KeptInPlaceOf(executable);
   if (kept >= 0 && error == 0) {
     error = posix_spawn_file_actions_adddup2(actions.get(), kept, kKeptProgram);
   }
@@ -172,6 +176,27 @@ int Spawn(const std::string& executable, int socket, pid_t* pid) {
   char* const arguments[] = {const_cast<char*>(executable.c_str()), nullptr};
   const std::string file = kept >= 0 ? "/proc/self/fd/" + std::to_string(kKeptProgram) : executable;
   return posix_spawn(pid, file.c_str(), actions.get(), attributes.get(), arguments, environment.data());
+}
+
+// An error of the program, not of what a process needs.
+bool IsOfProgram(int error) {
+  return error != 0 && error != EAGAIN && error != ENOMEM && error != EMFILE && error != ENFILE;
+}
+
+// Of the kept program and the one in its place the one that can be started.
+int SpawnEither(const std::string& executable, int socket, pid_t* pid) {
+  KeptProgram* replaced = ReplacedOf(executable);
+  if (replaced == nullptr || !IsThere(executable)) {
+    return Spawn(executable, replaced == nullptr ? -1 : replaced->fd, socket, pid);
+  }
+  const bool by_name = replaced->passed_over;
+  const int error = Spawn(executable, by_name ? -1 : replaced->fd, socket, pid);
+  if (!IsOfProgram(error)) {
+    return error;
+  }
+  const int other = Spawn(executable, by_name ? replaced->fd : -1, socket, pid);
+  replaced->passed_over = by_name == (other != 0);
+  return by_name && other != 0 ? error : other;
 }
 
 int Start(const std::string& executable, pid_t* pid, int* socket) {
@@ -190,7 +215,7 @@ int Start(const std::string& executable, pid_t* pid, int* socket) {
   if (child < 0) {
     error = errno;
   } else {
-    error = Spawn(executable, child, pid);
+    error = SpawnEither(executable, child, pid);
     close(child);
   }
   close(pair[1]);
@@ -220,6 +245,15 @@ void KeepProgram(const std::string& executable) {
   kept.device = file.st_dev;
   kept.inode = file.st_ino;
   Kept().push_back(std::move(kept));
+}
+
+bool PassOver(const std::string& executable) {
+  KeptProgram* replaced = ReplacedOf(executable);
+  if (replaced == nullptr || !IsThere(executable)) {
+    return false;
+  }
+  replaced->passed_over = !replaced->passed_over;
+  return true;
 }
 
 void SetDescriptorKeeper(const DescriptorKeeper& given) {

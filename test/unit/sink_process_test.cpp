@@ -1,6 +1,7 @@
 // matrix: A1s A2p A9 A12 E-9 F3 F8
 // ProcessSink against a real process that is killed, exits and talks nonsense: every record gets exactly one outcome
 // all the same.
+#include "sink/spawn.h"
 #include "sink_process_fixture.h"
 
 #include <sys/resource.h>
@@ -299,6 +300,60 @@ TEST_F(ProcessSinkTest, AMissingExecutableIsReportedAndRetried) {
   ASSERT_TRUE(driver.UntilResolved());
   EXPECT_EQ(driver.Count(Outcome::kAborted), 3u);
   EXPECT_GE(sink.starts(), 2u);
+}
+
+TEST_F(ProcessSinkTest, AProgramThatWasBrokenWhenItWasKeptIsLeftForTheOneInItsPlace) {
+  struct Broken {
+    const char* text;
+    mode_t mode;
+    const char* code;
+  };
+  const std::string good = directory_ + "/good";
+  ASSERT_EQ(rename(executable_.c_str(), good.c_str()), 0);
+  int number = 0;
+  for (const Broken& broken : {Broken{"", 0644, "SINK_START"}, Broken{"", 0755, "SINK_START"},
+                               Broken{"#!/bin/sh\nexit 127\n", 0755, "SINK_DIED"}}) {
+    const std::string folder = directory_ + "/" + std::to_string(number++);
+    const std::string program = folder + "/fake-sink";
+    ASSERT_EQ(mkdir(folder.c_str(), 0700), 0);
+    std::ofstream(program) << broken.text;
+    ASSERT_EQ(chmod(program.c_str(), broken.mode), 0);
+    KeepProgram(program);
+    {
+      ProcessSink sink(program, Mode("deliver"));
+      Driver driver(&sink);
+      ASSERT_TRUE(driver.Until([&] { return sink.health().error.code == broken.code && sink.starts() > 1; })) << number;
+      ASSERT_EQ(symlink(good.c_str(), (program + ".new").c_str()), 0);
+      ASSERT_EQ(rename((program + ".new").c_str(), program.c_str()), 0);
+      EXPECT_TRUE(driver.Until([&] { return sink.health().up; })) << number << ": " << sink.health().error.message;
+    }
+    unlink(program.c_str());
+    rmdir(folder.c_str());
+  }
+  unlink(good.c_str());
+}
+
+// Not for what somebody else did to it, nor once it was ready.
+TEST_F(ProcessSinkTest, AKeptProgramIsNotLeftBecauseItIsKilled) {
+  const std::string good = directory_ + "/good";
+  ASSERT_EQ(rename(executable_.c_str(), good.c_str()), 0);
+  ASSERT_EQ(symlink(good.c_str(), executable_.c_str()), 0);
+  KeepProgram(executable_);
+  const std::string started = directory_ + "/started";
+  unlink(executable_.c_str());
+  std::ofstream(executable_) << "#!/bin/sh\ntouch " << started << "\n";
+  ASSERT_EQ(chmod(executable_.c_str(), 0755), 0);
+  for (const char* mode : {"crash by SIGKILL", "die"}) {
+    ProcessSink sink(executable_, Mode(mode));
+    Driver driver(&sink);
+    uint32_t epoch = 0;
+    ASSERT_TRUE(driver.Until([&] {
+      driver.Submit(1, epoch++, Some(1));
+      return sink.health().deaths > 2;
+    })) << mode;
+  }
+  EXPECT_NE(access(started.c_str(), F_OK), 0);
+  unlink(good.c_str());
 }
 
 TEST_F(ProcessSinkTest, CloseIsQuickEvenWhenTheProcessIsStopped) {
