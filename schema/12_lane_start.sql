@@ -20,12 +20,12 @@ CREATE TABLE outbox_internal.lane_start (
   fork_done_to  timestamptz,
   PRIMARY KEY (route_id, at, lane, topic)
 ) USING heap;
-COMMENT ON TABLE outbox_internal.lane_start IS 'where all lanes of a route began anew (a seek, another number of lanes), and where each stood before';
+COMMENT ON TABLE outbox_internal.lane_start IS 'where all lanes of a route began anew (a seek, another number of lanes, the adoption of a dump), and where each stood before';
 COMMENT ON COLUMN outbox_internal.lane_start.route_id IS 'route';
 COMMENT ON COLUMN outbox_internal.lane_start.at IS 'when: a reading of the shared clock, outbox_internal.lane.since of the lanes that began';
 COMMENT ON COLUMN outbox_internal.lane_start.lane IS 'a lane that there was before';
 COMMENT ON COLUMN outbox_internal.lane_start.topic IS 'empty: the lane itself; else a topic that had left it';
-COMMENT ON COLUMN outbox_internal.lane_start.reason IS 'seek or lanes';
+COMMENT ON COLUMN outbox_internal.lane_start.reason IS 'seek, lanes or adopt (the lanes of a dump: they stood where those of the original did, in numbers of outbox_internal.adopted)';
 COMMENT ON COLUMN outbox_internal.lane_start.lanes IS 'number of lanes that keys were hashed over before';
 COMMENT ON COLUMN outbox_internal.lane_start.start_time IS 'the route''s start_time before';
 COMMENT ON COLUMN outbox_internal.lane_start.start_from IS 'position that all lanes began at';

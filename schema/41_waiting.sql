@@ -6,7 +6,7 @@ CREATE FUNCTION outbox.wait_for(id uuid, timeout interval DEFAULT '10 s') RETURN
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_wait_for';
 REVOKE ALL ON FUNCTION outbox.wait_for(uuid, interval) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.wait_for(uuid, interval) IS
-  'waits until a committed event is delivered or dead on every route that it matches; false: not within the timeout, and a NOTICE says what it waited for; NULL: nothing tells that it was or will be, because no route takes it, one was moved behind it by seek(), or alter_route() has made one want it that may have passed it already (status() says not known). It wakes workers, so looking (pg_monitor) is not enough: EXECUTE has to be granted';
+  'waits until a committed event is delivered or dead on every route that it matches; false: not within the timeout, and a NOTICE says what it waited for; NULL: nothing tells that it was or will be, because no route takes it, one was moved behind it by seek() or adopt(keep_positions => false), or alter_route() has made one want it that may have passed it already (status() says not known). It wakes workers, so looking (pg_monitor) is not enough: EXECUTE has to be granted';
 
 CREATE FUNCTION outbox.wait_until_idle(timeout interval DEFAULT '30 s', include_delayed boolean DEFAULT false) RETURNS boolean
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_wait_until_idle';

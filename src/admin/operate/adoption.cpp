@@ -16,6 +16,7 @@
 #include "days/drop.h"
 #include "days/log_table_list.h"
 #include "emit/insert.h"
+#include "pg/clock.h"
 #include "pg/log_line.h"
 #include "pg/transaction_end.h"
 
@@ -96,7 +97,7 @@ class Judge {
                 "jsonb_each(a.starts) s ORDER BY s.key::bigint")) {
       starts_.push_back({Number(row[0]), ParseSnapshot(row[1].value()), Number(row[2])});
     }
-    if (adoption.pending && !adoption.nothing) {
+    if (adoption.pending) {
       routes_ = EventsOfRestored();
     }
     for (const Row& row :
@@ -106,7 +107,7 @@ class Judge {
     }
   }
 
-  // *wanted: some route still has to get it.
+  // *wanted: some route had still to get it.
   uint64 NumberFor(const WalkedEvent& event, bool* wanted) {
     RouteIds lack, before;
     for (const RouteEvents& route : routes_) {
@@ -315,6 +316,21 @@ std::vector<Numbered> NumberedSince(int64 first) {
   return numbers;
 }
 
+// Where the lanes begin is noted as of a seek, so that what the original's did is told from what these do: they stand
+// where it had come to. What older beginnings say of positions means nothing here; that they were says which outcomes
+// are from before them.
+void NoteBeginning(const Cell& route_id, const std::string& from, const Cell& to) {
+  RunSql(Access::kWrite,
+         "UPDATE outbox_internal.lane_start s SET start_time = r.start_time, start_from = '3:3:', start_to = NULL, "
+         "start_done_to = NULL, stood_from = '3:3:', stood_to = NULL, stood_done_to = NULL, fork_from = NULL, fork_to "
+         "= NULL, fork_done_to = NULL FROM outbox.route r WHERE r.id = s.route_id AND r.id = $1::bigint",
+         {route_id});
+  RunSql(Access::kWrite,
+         "SELECT outbox_internal.note_lane_start($1::bigint, max(l.since), 'adopt', $2::pg_snapshot, $3::pg_snapshot) "
+         "FROM outbox_internal.lane l WHERE l.route_id = $1::bigint",
+         {route_id, Cell(from), to});
+}
+
 void LetLanesGo(const Adoption& adoption) {
   const std::vector<Row> routes = RestoredRoutes();
   // Progress and ticks of the original mean nothing here. There may be many; if no others exist, the tables are emptied
@@ -351,12 +367,20 @@ void LetLanesGo(const Adoption& adoption) {
            {route[0], Cell(SnapshotWithout(begun))});
     // As if each lane were at the beginning of a window, so that all that was emitted here comes behind it, whatever
     // the clock said then.
+    const std::string all_read = SnapshotWithout({});
+    const Cell to = unread.empty() || adoption.nothing ? Cell() : Cell(all_read);
+    const int64 at = pg::Guard([] { return pg::TakeReadings(1); });
     RunSql(Access::kWrite,
            "UPDATE outbox_internal.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, "
-           "window_to = $3::pg_snapshot, done_to = NULL, since = '-infinity', repeats_to = NULL, home = "
-           "outbox_internal.home() "
-           "WHERE route_id = $1::bigint",
-           {route[0], Cell(SnapshotWithout(unread)), unread.empty() ? Cell() : Cell(SnapshotWithout({}))});
+           "window_to = $3::pg_snapshot, done_to = NULL, since = timestamptz 'epoch' + $4::bigint * interval '1 "
+           "microsecond', repeats_to = NULL, home = outbox_internal.home() WHERE route_id = $1::bigint",
+           {route[0], Cell(SnapshotWithout(unread)), to, Cell(std::to_string(at))});
+    NoteBeginning(route[0], adoption.nothing ? all_read : SnapshotWithout(unread), to);
+    if (adoption.nothing && !unread.empty()) {
+      RunSql(Access::kWrite,
+             "UPDATE outbox_internal.lane SET window_from = $2::pg_snapshot WHERE route_id = $1::bigint",
+             {route[0], Cell(all_read)});
+    }
     // Hashed under the original's secret.
     RunSql(Access::kWrite,
            "UPDATE outbox_internal.parked SET xid = NULL, order_key = CASE WHEN order_key IS NOT NULL THEN "
@@ -383,7 +407,7 @@ std::optional<Adoption> TakeAdoption() {
 }  // namespace
 
 void LockLanesToGo() {
-  LockToWrite({"route", "side_lane", "lane", "parked", "adoption", "adopted", "tick"});
+  LockToWrite({"route", "side_lane", "lane_start", "lane", "parked", "adoption", "adopted", "tick"});
 }
 
 void LockPositionsToGo() {
@@ -454,7 +478,7 @@ AdoptionStep Adopt(int64 rows) {
     std::function<uint64(const WalkedEvent&)> number_for = [&](const WalkedEvent& event) -> uint64 {
       bool wanted = false;
       const uint64 number = judge->NumberFor(event, &wanted);
-      sent += wanted;
+      sent += wanted && !adoption->nothing;
       return wanted == adoption->pending ? number : 0;
     };
     BatchResult batch;

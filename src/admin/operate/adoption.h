@@ -37,7 +37,8 @@ struct RestoredRows {
 // Asks outbox_internal.identity, which adopt() makes anew. Throws.
 RestoredRows FindRestoredRows();
 
-// Begins an adoption. With `nothing`, no route gets anything of the dump. Returns false if one has begun already.
+// Begins an adoption. With `nothing`, no route gets anything of the dump: what it had still to get is passed over.
+// Returns false if one has begun already.
 // Throws.
 bool BeginAdoption(const RestoredRows& rows, bool nothing);
 
