@@ -108,6 +108,8 @@ int64_t PutParkedBack(const LaneId& lane, int64_t at, const ParkedColumns& again
 
 }  // namespace
 
+// Where seek() has put the lanes before an event since, they have sent it again, or will: what is lost of that is
+// theirs. Of what is from before an adoption the number in this log is below all transaction ids.
 void FindLostParked(const Asked& asked, const Stretch& own, Finding* finding) {
   static Statement find = {
       "SELECT o.at, o.created_at, o.id, o.replay, coalesce(o.xid, '0'), o.topic, o.at > $4,"
@@ -117,13 +119,24 @@ void FindLostParked(const Asked& asked, const Stretch& own, Finding* finding) {
       " (SELECT o.* FROM outbox_internal.latest_outcome o WHERE o.run = h.run"
       " AND o.acknowledged > s.bound AND outbox_internal.is_lost(o.acknowledged, o.at, s.bound, s.there_to)"
       " AND outbox_internal.is_lost(o.acknowledged, o.at, k.bound, k.there_to) IS NOT TRUE AND o.route_id = $1"
-      " AND (o.lane = $2 OR o.at <= $4) AND o.outcome = 'delivered') o WHERE s.bound IS NOT NULL LIMIT $6",
-      6,
-      {INT8OID, INT4OID, TEXTOID, TIMESTAMPTZOID, INT8OID, INT8OID},
+      " AND (o.lane = $2 OR o.at <= $4) AND o.outcome = 'delivered' AND NOT (o.at <= $7 AND o.replay = 0"
+      " AND o.created_at >= (SELECT min(t.day)::timestamp AT TIME ZONE 'UTC' FROM outbox_internal.log_table t)"
+      " AND EXISTS (SELECT FROM outbox_internal.lane_start b CROSS JOIN LATERAL (SELECT CASE WHEN o.at <="
+      " (SELECT max(a.at) FROM outbox_internal.lane_start a WHERE a.route_id = $1 AND a.reason = 'adopt')"
+      " THEN '3'::xid8 ELSE o.xid END AS xid) e WHERE b.route_id = $1 AND b.at = $7 AND b.reason = 'seek'"
+      " AND NOT pg_visible_in_snapshot(e.xid, b.start_from)"
+      " AND NOT coalesce(pg_visible_in_snapshot(e.xid, b.start_to) AND o.created_at <= b.start_done_to, false)))) o"
+      " WHERE s.bound IS NOT NULL LIMIT $6",
+      7,
+      {INT8OID, INT4OID, TEXTOID, TIMESTAMPTZOID, INT8OID, INT8OID, TIMESTAMPTZOID},
       nullptr};
-  Datum values[] = {Int64GetDatum(asked.route_id), Int32GetDatum(own.lane),
-                    ForeignText(asked.server_run), TimestampTzGetDatum(own.after),
-                    Int64GetDatum(asked.looked),   Int64GetDatum(static_cast<int64>(kMostParked))};
+  Datum values[] = {Int64GetDatum(asked.route_id),
+                    Int32GetDatum(own.lane),
+                    ForeignText(asked.server_run),
+                    TimestampTzGetDatum(own.after),
+                    Int64GetDatum(asked.looked),
+                    Int64GetDatum(static_cast<int64>(kMostParked)),
+                    TimestampTzGetDatum(finding->beyond.border)};
   finding->parked.events.clear();
   RunStatement(&find, values);
   finding->parked.more = SPI_processed == kMostParked;
@@ -206,7 +219,7 @@ Status SendParkedAgain(const Asked& asked, const LaneId& lane, const parked::Par
       for (size_t i = first; i < last; i++) {
         const LostParked& lost = finding->parked.events[i];
         if (lost.at <= finding->beyond.border) {
-          continue;  // seek() has put the lanes somewhere else since
+          continue;  // seek() has put the lanes behind it since, or it was delivered in another database
         }
         const bool reads =
             lost.replay == 0 && lost.xid != 0 && !ReaderOf(lost, position, *finding).Covers(lost.xid, lost.created_at);

@@ -10,7 +10,8 @@
 namespace outbox::log {
 
 // Finds what was delivered from outbox_internal.parked, is lost, and was not known to be: by the lane, or by an earlier
-// lane of the route. `looked`: as of FindRun. Plain code, as is KeepOwnParked().
+// lane of the route; without what seek() has had the lanes send since. `looked`: as of FindRun. Plain code, as is
+// KeepOwnParked().
 void FindLostParked(const Asked& asked, const Stretch& own, Finding* finding);
 
 // Drops those that are another lane's: the route has another number of lanes since they were delivered. Those that the

@@ -14,8 +14,10 @@ const std::string& DeliveredAfter(const Finding& finding) {
   return !finding.all ? finding.kept_at : finding.beyond.border_at;
 }
 
-std::string Events(int64_t count) {
-  return std::to_string(count) + (count == 1 ? " event that was" : " events that were");
+// `one`, `many`: the verb.
+std::string ParkedEvents(int64_t count, const char* one, const char* many) {
+  return std::to_string(count) + (count == 1 ? " event that was" : " events that were") +
+         " delivered from outbox_internal.parked " + (count == 1 ? one : many);
 }
 
 // It is only what was delivered before the lanes began anew that is missing.
@@ -57,8 +59,8 @@ std::string TellMissing(const Finding& finding, bool rewound) {
 }
 
 std::string Parked(const Finding& finding) {
-  return Events(finding.parked.missing) +
-         " delivered from outbox_internal.parked, is not sent: outbox.seek() or outbox.replay() sends it";
+  return ParkedEvents(finding.parked.missing, "is not sent: outbox.seek() or outbox.replay() sends it",
+                      "are not sent: outbox.seek() or outbox.replay() sends them");
 }
 
 }  // namespace
@@ -86,7 +88,7 @@ std::string Describe(const LaneId& lane, const Finding& finding, bool rewound) {
     text += "goes on where it is";
   }
   if (finding.parked.again > 0) {
-    text += "; " + Events(finding.parked.again) + " delivered from outbox_internal.parked go again";
+    text += "; " + ParkedEvents(finding.parked.again, "goes again", "go again");
   }
   if (finding.parked.missing > 0) {
     text += "; " + Parked(finding);
