@@ -18,6 +18,7 @@ CREATE TABLE outbox_internal.lane_start (
   fork_from     pg_snapshot,
   fork_to       pg_snapshot,
   fork_done_to  timestamptz,
+  written_to    text[],
   PRIMARY KEY (route_id, at, lane, topic)
 ) USING heap;
 COMMENT ON TABLE outbox_internal.lane_start IS 'where all lanes of a route began anew (a seek, another number of lanes, the adoption of a dump), and where each stood before';
@@ -37,3 +38,4 @@ COMMENT ON COLUMN outbox_internal.lane_start.stood_done_to IS 'likewise';
 COMMENT ON COLUMN outbox_internal.lane_start.fork_from IS 'of a topic: where it had left the lane; events up to there were the lane''s';
 COMMENT ON COLUMN outbox_internal.lane_start.fork_to IS 'likewise';
 COMMENT ON COLUMN outbox_internal.lane_start.fork_done_to IS 'likewise';
+COMMENT ON COLUMN outbox_internal.lane_start.written_to IS 'of an adoption: the addresses, as in outbox_internal.run_endpoint(), of the Redis servers that the original''s lanes wrote to; NULL: none';

@@ -1,6 +1,5 @@
 # adopt(keep_positions => false) of a dump: what the original had not delivered is passed over, and every word about it
 # says so; what it had delivered is delivered. A move back sends both.
-# matrix: C16 S5
 use strict;
 use warnings;
 

@@ -1,6 +1,5 @@
 # status() in an adopted dump: of what the original delivered no time and no place is told, for what is known here is of
 # other events; of what the copy sent itself, both. Also where the original had been moved, and had another number of lanes.
-# matrix: S5 C16
 use strict;
 use warnings;
 

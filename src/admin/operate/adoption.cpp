@@ -317,22 +317,35 @@ std::vector<Numbered> NumberedSince(int64 first) {
 }
 
 // Where the lanes begin is noted as of a seek, so that what the original's did is told from what these do: they stand
-// where it had come to. What older beginnings say of positions means nothing here; that they were says which outcomes
-// are from before them.
-void NoteBeginning(const Cell& route_id, const std::string& from, const Cell& to) {
+// where it had come to.
+void NoteBeginning(const Cell& route_id, int64 at, const std::string& from, const Cell& to, const Cell& written_to) {
+  const Cell time = Cell(std::to_string(at));
   RunSql(Access::kWrite,
-         "UPDATE outbox_internal.lane_start s SET start_time = r.start_time, start_from = '3:3:', start_to = NULL, "
-         "start_done_to = NULL, stood_from = '3:3:', stood_to = NULL, stood_done_to = NULL, fork_from = NULL, fork_to "
-         "= NULL, fork_done_to = NULL FROM outbox.route r WHERE r.id = s.route_id AND r.id = $1::bigint",
-         {route_id});
+         "SELECT outbox_internal.note_lane_start($1::bigint, timestamptz 'epoch' + $2::bigint * interval '1 "
+         "microsecond', 'adopt', $3::pg_snapshot, $4::pg_snapshot)",
+         {route_id, time, Cell(from), to});
   RunSql(Access::kWrite,
-         "SELECT outbox_internal.note_lane_start($1::bigint, max(l.since), 'adopt', $2::pg_snapshot, $3::pg_snapshot) "
-         "FROM outbox_internal.lane l WHERE l.route_id = $1::bigint",
-         {route_id, Cell(from), to});
+         "UPDATE outbox_internal.lane_start SET written_to = $3::text[] WHERE route_id = $1::bigint AND at = "
+         "timestamptz 'epoch' + $2::bigint * interval '1 microsecond' AND $3 IS NOT NULL",
+         {route_id, time, written_to});
+}
+
+// By route, a literal of text[]: where the original's progress says that something was acknowledged.
+std::map<int64, Cell> WrittenTo() {
+  std::map<int64, Cell> written;
+  for (const Row& row :
+       RunSql(Access::kWrite,
+              "SELECT l.route_id, array_agg(DISTINCT outbox_internal.run_endpoint(p.run)) FROM outbox_internal.lane l "
+              "CROSS JOIN LATERAL outbox_internal.run_periods(l.route_id, l.lane, 0, '-infinity', 'infinity') p WHERE "
+              "l.home IS DISTINCT FROM outbox_internal.home() AND p.run IS NOT NULL GROUP BY 1")) {
+    written[Number(row[0])] = row[1];
+  }
+  return written;
 }
 
 void LetLanesGo(const Adoption& adoption) {
   const std::vector<Row> routes = RestoredRoutes();
+  std::map<int64, Cell> written_to = WrittenTo();
   // Progress and ticks of the original mean nothing here. There may be many; if no others exist, the tables are emptied
   // as a whole.
   const bool all = !HasOwnLanes();
@@ -375,7 +388,7 @@ void LetLanesGo(const Adoption& adoption) {
            "window_to = $3::pg_snapshot, done_to = NULL, since = timestamptz 'epoch' + $4::bigint * interval '1 "
            "microsecond', repeats_to = NULL, home = outbox_internal.home() WHERE route_id = $1::bigint",
            {route[0], Cell(SnapshotWithout(unread)), to, Cell(std::to_string(at))});
-    NoteBeginning(route[0], adoption.nothing ? all_read : SnapshotWithout(unread), to);
+    NoteBeginning(route[0], at, adoption.nothing ? all_read : SnapshotWithout(unread), to, written_to[id]);
     if (adoption.nothing && !unread.empty()) {
       RunSql(Access::kWrite,
              "UPDATE outbox_internal.lane SET window_from = $2::pg_snapshot WHERE route_id = $1::bigint",

@@ -96,8 +96,8 @@ struct Finding {
   int64_t missing_since = DT_NOEND;
   std::string missing_since_at;  // "": there is no such
 
-  // Earlier lanes of the route; `beyond`: what they delivered before seek() put the lanes somewhere else, and what is
-  // not sent again for that reason.
+  // Earlier lanes of the route; `beyond`: what they delivered before seek() put the lanes somewhere else, or adopt()
+  // made them this database's, and what is not sent again for that reason.
   std::vector<Former> former;
   struct {
     bool any = false;

@@ -65,6 +65,22 @@ void ReadFormer(int64_t route_id, int64_t since, std::vector<Former>* former, in
   }
 }
 
+bool AllSinceAdoption(const Asked& asked, int32 lane, const Finding& finding) {
+  static Statement met = {
+      "SELECT FROM outbox_internal.lane_start s WHERE s.route_id = $1 AND s.at = $2 AND s.reason = 'adopt'"
+      " AND outbox_internal.run_endpoint($3) = ANY (s.written_to)"
+      " AND NOT EXISTS (SELECT FROM outbox_internal.progress g WHERE g.route_id = $1 AND g.lane = $4"
+      " AND g.at > $2 AND g.at <= $5 AND g.acknowledged IS NOT NULL) LIMIT 1",
+      5,
+      {INT8OID, TIMESTAMPTZOID, TEXTOID, INT4OID, TIMESTAMPTZOID},
+      nullptr};
+  Datum values[] = {Int64GetDatum(asked.route_id), TimestampTzGetDatum(finding.beyond.border),
+                    ForeignText(asked.server_run), Int32GetDatum(lane),
+                    TimestampTzGetDatum(finding.all ? DT_NOBEGIN : finding.kept)};
+  RunStatement(&met, values);
+  return SPI_processed > 0;
+}
+
 bool BeganBeforeTheLog(const LaneId& lane) {
   static Statement start = {
       "SELECT l.done_to FROM outbox_internal.lane l WHERE l.route_id = $1 AND l.lane = $2"

@@ -7,9 +7,13 @@
 
 namespace outbox::log {
 
-// The times of earlier lanes of the route, newest first. *border: what is older is not sent again, because seek() put
-// the lanes somewhere else then, or it is not recorded what did; DT_NOBEGIN: there is no such border.
+// The times of earlier lanes of the route, newest first. *border: what is older is not sent again, because seek() or
+// adopt() put the lanes somewhere else then, or it is not recorded what did; DT_NOBEGIN: there is no such border.
 void ReadFormer(int64_t route_id, int64_t since, std::vector<Former>* former, int64_t* border);
+
+// Whether the lane has lost all that it delivered since a dump was adopted whose original wrote to this server, too: of
+// what that one delivered nothing is noted here.
+bool AllSinceAdoption(const Asked& asked, int32 lane, const Finding& finding);
 
 // Whether adopt() put the lane before all that this log has: nothing older is its own. Reads the log only in that case,
 // since that locks every day table.

@@ -40,7 +40,7 @@ void TimeText(int64_t time, std::string* text) {
   text->assign(written);
 }
 
-// Lost, and not sent again by itself: seek() has put the lanes somewhere else since.
+// Lost, and not sent again by itself: seek() or adopt() has put the lanes somewhere else since.
 void NoteBeyond(const Asked& asked, const Stretch& stretch, Finding* finding) {
   int64_t at = DT_NOBEGIN;
   int64_t since = DT_NOBEGIN;
@@ -215,6 +215,11 @@ void Find(Asked* asked, const LaneId& lane, const LaneRow& lane_row, const Stret
     KeepOfLane(*asked, lane, own, finding);
   }
   KeepOfSides(*asked, lane, own, finding);
+  if (AllSinceAdoption(*asked, lane.lane, *finding)) {  // then what is older is hardly there
+    finding->beyond.any = true;
+    finding->beyond.kept = DT_NOBEGIN;
+    finding->missing_since = DT_NOBEGIN;
+  }
   ReadPresent(lane, finding);
   finding->elsewhere = AnyElsewhere(*asked, own, *finding);
 }
