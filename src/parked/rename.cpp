@@ -38,18 +38,16 @@ bool IsNamedSo(uint64 number, int column, format::RecordFormat* format, Event* e
 // Whether all of these keys, as far as their first rows tell, are by this template. Those with a topic of their own
 // tell nothing; behind a hundred of them is not looked.
 bool AreNamedSo(const ParkedOwner& owner, bool block, const std::vector<uint64_t>& keys, format::RecordFormat* format) {
-#define OUTBOX_FIRST(state)                                                                       \
-  "(SELECT f.* FROM (SELECT p.aggregate_type, p.event_type, p.aggregate_id, p.topic, p.own_topic" \
-  " FROM outbox_internal.parked p WHERE p.route_id = $1 AND p.order_key = k.key AND " state       \
-  " ORDER BY p.created_at, p.replay, p.id LIMIT 100) f WHERE f.own_topic IS NULL LIMIT 1)"
   static Statement first = {
-      "SELECT f.aggregate_type, f.event_type, f.aggregate_id, f.topic FROM unnest($2) k(key) CROSS JOIN LATERAL"
-      " (" OUTBOX_FIRST("p.state IN ('retrying', 'blocked')") " UNION ALL " OUTBOX_FIRST(
-          "p.state = 'dead' AND $3") ") f",
+      "SELECT p.aggregate_type, p.event_type, p.aggregate_id, p.topic FROM unnest($2) k(key) CROSS JOIN LATERAL"
+      " (SELECT p.* FROM ((SELECT w.created_at, w.replay, w.id FROM outbox_internal.waiting w WHERE w.route_id = $1"
+      " AND w.order_key = k.key ORDER BY w.created_at, w.replay, w.id LIMIT 100)"
+      " UNION ALL SELECT d.created_at, d.replay, d.id FROM outbox_internal.key_dead($1, k.key, $3) d) f"
+      " JOIN outbox_internal.parked p ON p.route_id = $1 AND p.created_at = f.created_at AND p.id = f.id"
+      " AND p.replay = f.replay WHERE p.own_topic IS NULL LIMIT 1) p",
       3,
       {INT8OID, INT8ARRAYOID, BOOLOID},
       nullptr};
-#undef OUTBOX_FIRST
   Column key(keys.size());
   for (const uint64_t order_key : keys) {
     key.Add(Int64GetDatum(static_cast<int64>(order_key)));
