@@ -31,3 +31,14 @@ END;
 REVOKE ALL ON FUNCTION outbox_internal.route_names(timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.route_names(timestamptz) IS
   'which route had which name when, as far as what was noted since then asks for it';
+
+CREATE OR REPLACE FUNCTION outbox_internal.route_of_name(name text, at timestamptz)
+  RETURNS TABLE (route_id bigint)
+  LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+  SELECT n.route_id FROM outbox_internal.route_names($2) n
+  WHERE n.name OPERATOR(pg_catalog.=) $1 AND n.since OPERATOR(pg_catalog.<=) $2 AND n.until OPERATOR(pg_catalog.>=) $2
+  LIMIT 1;
+END;
+REVOKE ALL ON FUNCTION outbox_internal.route_of_name(text, timestamptz) FROM PUBLIC;
+COMMENT ON FUNCTION outbox_internal.route_of_name(text, timestamptz) IS 'the route that had the name then; none: it was dropped since';

@@ -29,6 +29,7 @@ CREATE TABLE pg_temp.asked AS SELECT q FROM unnest(ARRAY[
   'SELECT * FROM outbox_internal.position',
   $$SELECT * FROM outbox_internal.newest_progress(1, 0, 0, '-infinity', now())$$,
   'SELECT * FROM outbox_internal.route_names(now()) n JOIN outbox.audit a ON a.route = n.name',
+  'SELECT * FROM outbox.replay r LEFT JOIN LATERAL outbox_internal.route_of_name(r.route, r.at) n ON true',
   'SELECT * FROM outbox_internal.whole_log l WHERE NOT outbox_internal.forgotten(l.payload, l.headers, l.content_type)',
   $$SELECT * FROM outbox_internal.parked_keys('{1}', '{1}', '{00000000-0000-4000-8000-000000000001}', '{0}')$$,
   $$SELECT * FROM outbox_internal.placed_rows('{1}', '{1}', '{00000000-0000-4000-8000-000000000001}', '{0}', '{t}', '{1}', '{0}')$$,

@@ -1,7 +1,6 @@
 # forget(..., undelivered => true) that ends before it has erased: at a lock that somebody has, canceled, half way through a day, with
 # its session. What it has not erased is not given up: it waits, is sent, and is told so; what it has erased stays so. Where nothing
 # can be put right any more (the session was ended), nothing is told as erased that was not.
-# matrix: G9
 use strict;
 use warnings;
 

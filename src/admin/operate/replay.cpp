@@ -93,11 +93,6 @@ void ReadRequest(FunctionCallInfo fcinfo, ReplayRequest* request) {
   ReadTimes(request, TimeArgument(fcinfo, 0), TimeArgument(fcinfo, 1));
 }
 
-// What a route is called now that had that name when the replay was begun.
-#define NAME_NOW(was)                                                                                          \
-  "coalesce((SELECT t.name FROM outbox_internal.route_names(r.at) n JOIN outbox.route t ON t.id = n.route_id " \
-  "WHERE n.name = r." was " AND r.at BETWEEN n.since AND n.until LIMIT 1), r." was ")"
-
 // Reads an interrupted replay: what was asked for then, from behind what has been copied. Unless it is a dry run, this
 // session takes it over.
 void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
@@ -116,13 +111,16 @@ void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
     LockToWrite({"replay"});
   }
   std::string sql =
-      "SELECT state, " NAME_NOW("route") ", " NAME_NOW("to_route") ", per_second, copied, filter::text, filter ->> "
-      "'aggregate_type', "
-      "filter ->> 'aggregate_id', filter ->> 'event_type', filter ->> 'ids', "
-      "(extract(epoch FROM coalesce(copied_to + interval '1 microsecond', from_time)) * 1000000)::bigint, "
-      "(extract(epoch FROM to_time) * 1000000)::bigint, filter ->> 'include_given_up' FROM outbox.replay r "
-      "WHERE number = $1::bigint";
-  std::vector<Row> rows = RunSql(Access::kWrite, (sql + (dry_run ? "" : " FOR UPDATE")).c_str(), {replay->number});
+      "SELECT r.state, coalesce(f.name, r.route), coalesce(t.name, r.to_route), r.per_second, r.copied, "
+      "r.filter::text, "
+      "r.filter ->> 'aggregate_type', r.filter ->> 'aggregate_id', r.filter ->> 'event_type', r.filter ->> 'ids', "
+      "(extract(epoch FROM coalesce(r.copied_to + interval '1 microsecond', r.from_time)) * 1000000)::bigint, "
+      "(extract(epoch FROM r.to_time) * 1000000)::bigint, r.filter ->> 'include_given_up' FROM outbox.replay r "
+      "LEFT JOIN LATERAL outbox_internal.route_of_name(r.route, r.at) fi ON true LEFT JOIN outbox.route f ON f.id = "
+      "fi.route_id LEFT JOIN LATERAL outbox_internal.route_of_name(r.to_route, r.at) ti ON true "
+      "LEFT JOIN outbox.route t ON t.id = ti.route_id "
+      "WHERE r.number = $1::bigint";
+  std::vector<Row> rows = RunSql(Access::kWrite, (sql + (dry_run ? "" : " FOR UPDATE OF r")).c_str(), {replay->number});
   if (rows.empty()) {
     throw NoSuchReplay(*replay->number);
   }

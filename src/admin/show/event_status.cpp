@@ -149,8 +149,8 @@ void AddReason(const Trace& trace, const std::vector<Pause>& pauses, const std::
   } else if (row->at(kState) != "delivered") {
     static PlannedQuery query = {
         "SELECT a.reason FROM outbox.audit a WHERE a.event_id = $1::uuid AND a.action IN ('skip', 'discard') "
-        "AND (a.route = $2 OR EXISTS (SELECT FROM outbox_internal.route_names(a.at) n WHERE n.route_id = $3::bigint "
-        "AND n.name = a.route AND a.at BETWEEN n.since AND n.until)) ORDER BY a.at DESC LIMIT 1"};
+        "AND (a.route = $2 OR EXISTS (SELECT FROM outbox_internal.route_of_name(a.route, a.at) n WHERE n.route_id = "
+        "$3::bigint)) ORDER BY a.at DESC LIMIT 1"};
     const std::vector<Row> rows = RunPlanned(&query, {Cell(id), row->at(kRoute), Cell(std::to_string(trace.route_id))});
     if (!rows.empty()) {
       row->at(kReason) = rows[0][0];

@@ -115,11 +115,6 @@ std::string WhatStops(const std::vector<OwnedLaneView>& views, const Pause* paus
   return trouble;
 }
 
-// The route that had that name when the replay was begun.
-#define ROUTE_THEN(was, alias)                                                                            \
-  "LEFT JOIN LATERAL (SELECT c.* FROM outbox_internal.route_names(q.at) n JOIN outbox.route c ON c.id = " \
-  "n.route_id WHERE n.name = q." was " AND q.at BETWEEN n.since AND n.until LIMIT 1) " alias " ON true "
-
 // What is done of a replay are the copies that have gone, also while a session still copies: some go meanwhile.
 // `copied_now`: places in `operations` by number.
 void AddReplays(const std::map<int64, size_t>& copied_now, std::vector<Operation>* operations) {
@@ -130,8 +125,11 @@ void AddReplays(const std::map<int64, size_t>& copied_now, std::vector<Operation
       "1000000)::bigint, q.n, t.id, t.server FROM (SELECT r.*, x.n FROM outbox.replay r CROSS JOIN LATERAL (SELECT "
       "count(*) AS n FROM (SELECT FROM outbox_internal.parked p "
       "WHERE r.state <> 'cancelled' AND p.replay = r.number AND p.replay <> 0 AND p.state <> 'dead' "
-      "LIMIT $1::bigint) y) x WHERE r.state IN ('copying', 'interrupted') OR x.n > 0 OFFSET 0) q " ROUTE_THEN(
-          "route", "f") ROUTE_THEN("to_route", "t") "ORDER BY 1",
+      "LIMIT $1::bigint) y) x WHERE r.state IN ('copying', 'interrupted') OR x.n > 0 OFFSET 0) q "
+      "LEFT JOIN LATERAL outbox_internal.route_of_name(q.route, q.at) fi ON true "
+      "LEFT JOIN outbox.route f ON f.id = fi.route_id "
+      "LEFT JOIN LATERAL outbox_internal.route_of_name(q.to_route, q.at) ti ON true "
+      "LEFT JOIN outbox.route t ON t.id = ti.route_id ORDER BY 1",
       {Cell(std::to_string(kMostCounted))}, outbox::admin::Plan::kByKey);
   if (rows.empty()) {
     return;
