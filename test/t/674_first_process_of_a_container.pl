@@ -1,7 +1,7 @@
 # The postmaster is the first process of a container, and whatever loses its parent becomes its child; one that does not end with 0 or
 # 1 it takes for a server process that crashed, and ends all sessions. So no session leaves a sink's process behind that has to be
 # killed, however it ends, and the image's health probe is one process.
-# matrix: R12
+# matrix: A1s
 use strict;
 use warnings;
 
