@@ -19,11 +19,7 @@ constexpr int kMaxPieces = 32;
 
 void FrameReader::MakeRoom() {
   if (begin_ == end_) {
-    begin_ = end_ = 0;
-    if (capacity_ > kKeepBuffer) {
-      buffer_.reset();
-      capacity_ = 0;
-    }
+    LetGo();
   }
   if (capacity_ - end_ >= kIoSize) {
     return;
@@ -70,7 +66,18 @@ IoState FrameReader::Fill(int fd, bool* got) {
   return state_;
 }
 
+void FrameReader::LetGo() {
+  begin_ = end_ = 0;
+  if (capacity_ > kKeepBuffer) {
+    buffer_.reset();
+    capacity_ = 0;
+  }
+}
+
 bool FrameReader::Next(Frame* frame) {
+  if (begin_ == end_) {
+    LetGo();  // what was handed out may lie elsewhere by now
+  }
   if (state_ == IoState::kBroken || buffered() < kFrameHeader) {
     return false;
   }

@@ -89,6 +89,7 @@ class FrameReader {
   size_t buffered() const { return end_ - begin_; }
 
  private:
+  void LetGo();  // nothing is in it
   void MakeRoom();
 
   size_t max_frame_;

@@ -92,7 +92,8 @@ class Buffer {
     if (fits && !much_too_large) {
       std::memmove(bytes_.data(), bytes_.data() + begin_, waiting);
     } else {
-      const size_t size = fits ? std::max(kKept, 2 * (waiting + room)) : std::max(2 * bytes_.size(), waiting + room);
+      const size_t needed = waiting + room + (waiting + room > kKept ? kBehind : 0);
+      const size_t size = fits ? std::max(kKept, 2 * needed) : std::max(Grown(bytes_.size()), needed);
       std::vector<char> other(size);
       std::copy_n(bytes_.begin() + static_cast<std::ptrdiff_t>(begin_), waiting, other.begin());
       bytes_.swap(other);
@@ -101,7 +102,11 @@ class Buffer {
     end_ = waiting;
   }
 
+  static size_t Grown(size_t size) { return size < kKept ? 2 * size : size + size / 8; }
+
   static constexpr size_t kKept = size_t{4} << 20;
+  // Behind a command of many megabytes come small ones, which need no other buffer.
+  static constexpr size_t kBehind = size_t{64} << 10;
   std::vector<char> bytes_;
   size_t begin_ = 0;
   size_t end_ = 0;
