@@ -6,6 +6,7 @@ use warnings;
 
 use IPC::Run ();
 use Outbox::Test;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = new_node(extension => 0);
@@ -28,6 +29,24 @@ is_deeply([ sort keys %said ], [
 	'outbox_internal.identity names this very database: it is used already, or the dump was made of it. What a dump says of positions and of what waits is not of now.' ],
 	'refused, and why') or diag $out;
 my $hint = q(SELECT hint FROM outbox.doctor() WHERE detail = 'Route "r" has no lanes: nothing of it is delivered.');
+like(sql($hint), qr/^A dump was restored into the database that it was made of/, 'doctor() knows');
+
+# pg_restore -j may begin with any table: here lanes come before the identity. They are refused for what they say themselves.
+sql('SET outbox.allow_loss = on; DROP EXTENSION outbox CASCADE; DROP SCHEMA IF EXISTS outbox');
+my $list = $node->basedir . '/list';
+my $listed = '';
+IPC::Run::run([ 'pg_restore', '-l', $node->basedir . '/dump' ], '>', \$listed) or die 'pg_restore -l';
+my @entries = split /\n/, $listed;
+my @lane = grep { /TABLE DATA outbox_internal lane / } @entries;
+my ($identity) = grep { $entries[$_] =~ /TABLE DATA outbox_internal identity / } 0 .. $#entries;
+is(scalar @lane, 1, 'the dump has lanes');
+@entries = map { $_ == $identity ? (@lane, $entries[$_]) : $entries[$_] eq $lane[0] ? () : $entries[$_] } 0 .. $#entries;
+PostgreSQL::Test::Utils::append_to_file($list, join("\n", @entries) . "\n");
+$out = '';
+IPC::Run::run([ 'pg_restore', '-L', $list, '-d', $node->connstr('shop'), $node->basedir . '/dump' ], '>&', \$out);
+like($out, qr/ERROR:  cannot restore into an outbox that is in use\nDETAIL:  outbox_internal\.lane names this very database/, 'lanes that come first are refused, too') or diag $out;
+like($out, qr/ERROR:  cannot restore into an outbox that is in use\nDETAIL:  outbox_internal\.identity names this very database/, 'and what comes behind the identity');
+is(sql('SELECT count(*) FROM outbox_internal.lane'), '0', 'no lane has the positions of the original');
 like(sql($hint), qr/^A dump was restored into the database that it was made of/, 'doctor() knows');
 
 # As it says.

@@ -1,6 +1,9 @@
 #include "admin/commands/copy_commands.h"
 
+#include <string>
+
 #include "admin/commands/own_relations.h"
+#include "admin/common/query.h"
 #include "admin/guard/by_hand.h"
 #include "emit/replica_role.h"
 #include "pg/guard.h"
@@ -25,15 +28,19 @@ bool MayComeInto(const char* name) {
          strcmp(name, "event") == 0 || strcmp(name, "outboxevent") == 0 || strcmp(name, "audit") == 0;
 }
 
+UserError RestoredIntoUse(const char* named_by) {
+  return {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot restore into an outbox that is in use",
+          std::string(named_by) +
+              " names this very database: it is used already, or the dump was made of it. "
+              "What a dump says of positions and of what waits is not of now.",
+          "Restore into a new database, and keep applications away until it is restored; ALTER DATABASE ... "
+          "RENAME TO gives it the name of the old one."};
+}
+
 // Positions, ticks, owners: lanes that work here would take those of a dump for their own.
 void CheckRestore(Oid relation) {
   if (Guard([relation] { return InSchemaInUse(relation) && !MayComeInto(get_rel_name(relation)); }) && InUse()) {
-    throw UserError{
-        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot restore into an outbox that is in use",
-        "outbox_internal.identity names this very database: it is used already, or the dump was made of it. "
-        "What a dump says of positions and of what waits is not of now.",
-        "Restore into a new database, and keep applications away until it is restored; ALTER DATABASE ... "
-        "RENAME TO gives it the name of the old one."};
+    throw RestoredIntoUse("outbox_internal.identity");
   }
 }
 
@@ -66,6 +73,15 @@ void CheckCopy(Node* statement) {
                     "cannot copy into a view of events while session_replication_role is replica",
                     "COPY fires no trigger of a view then, and the events would be lost.",
                     "Use INSERT or outbox.emit_many(), or set session_replication_role to origin."};
+  }
+}
+
+void CheckRestoredLanes(Node* statement) {
+  const auto* copy = reinterpret_cast<CopyStmt*>(statement);
+  const Oid relation = strcmp(copy->relation->relname, "lane") == 0 ? FindRelation(copy->relation) : InvalidOid;
+  if (OidIsValid(relation) && Guard([relation] { return InSchemaInUse(relation); }) &&
+      !RunSql(Access::kWrite, "SELECT FROM outbox_internal.lane WHERE home = outbox_internal.home() LIMIT 1").empty()) {
+    throw RestoredIntoUse("outbox_internal.lane");
   }
 }
 

@@ -91,7 +91,7 @@ constexpr Watch kWatches[] = {
     {.statement = T_IndexStmt, .before = CheckCreateIndex},
     {.statement = T_LockStmt, .concerns = LocksView, .before = CheckLock},
     {.statement = T_CopyStmt, .before = CheckCopy},
-    {.statement = T_CopyStmt, .concerns = IsRestored, .around = &kWithoutForeignKeys},
+    {.statement = T_CopyStmt, .concerns = IsRestored, .around = &kWithoutForeignKeys, .after = CheckRestoredLanes},
     // Its functions, views, types and wrappers, by other hands.
     {.statement = T_RenameStmt, .before = CheckRenameObject},
     {.statement = T_AlterObjectSchemaStmt, .before = CheckMoveObject},
