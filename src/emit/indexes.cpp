@@ -37,6 +37,7 @@ void ExecuteIntoIndex(Relation day_table, Relation index, IndexInfo* info, HeapT
   }
   ExecDropSingleTupleTableSlot(slot);
   FreeExecutorState(executor);
+  info->ii_ExpressionsState = NIL;  // which FormIndexDatum has made in the executor's memory
 }
 
 bool OnColumnsOfLog(const IndexInfo* info) {
