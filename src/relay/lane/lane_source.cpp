@@ -32,6 +32,7 @@ StepResult LaneSource::Send(Sender* sender, TurnContext* turn) {
   trial.SetWaits(packed.passed_over && packed.count == 0 && !parker_->refusing(), turn->now);
   if (packed.count > 0) {
     record_bytes_ = packed.records.size() / packed.count;
+    parker_->OnSent(packed.count);
     OUTBOX_FAULT_POINT("submit.before");
     sender->Submit(0, packed.count, std::move(packed.records), *turn);
     OUTBOX_FAULT_POINT("submit.after");
@@ -103,6 +104,9 @@ LaneSource::Packed LaneSource::Pack(Sender* sender, uint64_t stop, uint32_t room
         sender->Drain();
       }
       packed.worked = true;
+      break;
+    }
+    if (diversion.ordinal != kNowhere && !topics_->trial().on() && parker_->Stands(diversion, turn->now)) {
       break;
     }
     if (diversion.ordinal != kNowhere) {

@@ -70,6 +70,7 @@ int64_t Lane::NextTime(const TurnContext& turn) const {
   if (flows()) {
     at(reader_.next_durable());
     at(reader_.next_poll());
+    at(parker_.stands_until());
     if (topics_.trial().waits_for_parked()) {
       at(topics_.trial().park_at());
     }

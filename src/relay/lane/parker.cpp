@@ -37,8 +37,37 @@ bool Parker::CheckDiverts(const Event& event, int64_t wall, Diversion* diversion
     return false;
   }
   diversion->paused = lane_->spec().PausesKey(event.aggregate_type, event.aggregate_id);
-  return diversion->paused ||
-         lane_->parked->Holds(OrderKey(lane_->format->Topic(event), event.aggregate_type, event.aggregate_id));
+  if (diversion->paused) {
+    return true;
+  }
+  const uint64_t key = OrderKey(lane_->format->Topic(event), event.aggregate_type, event.aggregate_id);
+  diversion->moves = lane_->parked->moving().Has(key);
+  return lane_->parked->Holds(key);
+}
+
+// While it stands no other key of the lane gets on either. Where those are most of what it sends, it stands a tenth of
+// the time at most.
+bool Parker::Stands(const Diversion& diversion, int64_t now) {
+  MovingKeys& moving = lane_->parked->moving();
+  if (!diversion.moves || now < goes_until_) {
+    return false;
+  }
+  if (moving.TakesMore(now)) {
+    ++parked_;
+    return false;
+  }
+  if (std::exchange(rests_, moving.rests()) != moving.rests() || stands_since_ == 0) {
+    stands_since_ = now;
+    sent_ = parked_ = 0;
+  }
+  if (now - stands_since_ >= kLongestStand && sent_ > parked_) {
+    goes_until_ = now + kGoes * kLongestStand;
+    stands_since_ = 0;
+    return false;
+  }
+  const int64_t longest = stands_since_ + kLongestStand;
+  stands_until_ = now < longest ? std::min(moving.gives_up(), longest) : moving.gives_up();
+  return true;
 }
 
 CallResult Parker::ParkDiverted(TurnContext* turn) {

@@ -23,6 +23,7 @@ struct Diversion {
   ParkedState state = ParkedState::kBlocked;
   int64_t due = 0;
   bool paused = false;  // its key is; else its key waits, or it is not due
+  bool moves = false;   // its key waits for parked events that are being delivered
 };
 
 class Parker {
@@ -41,6 +42,12 @@ class Parker {
   bool Diverts(const Event& event, int64_t wall, Diversion* diversion) {
     return (event.deliver_at != 0 || keys_ == Keys::kHeld) && CheckDiverts(event, wall, diversion);
   }
+  // Whether the lane stands still before an event that would be diverted, until more of what is parked of its key has
+  // been delivered.
+  bool Stands(const Diversion& diversion, int64_t now);
+  int64_t stands_until() const { return stands_until_; }  // at most; may be past
+  // So many events were sent.
+  void OnSent(uint32_t count) { sent_ += count; }
   // Events are diverted in ascending order.
   void Divert(const Diversion& diversion) { diverted_.push_back(diversion); }
   bool full() const { return diverted_.size() >= kMaxDiverted; }
@@ -61,6 +68,8 @@ class Parker {
  private:
   static constexpr size_t kMaxDiverted = 1000;  // in one transaction
   static constexpr size_t kMaxRefused = 256;    // in one transaction
+  static constexpr int64_t kLongestStand = 2'000'000;
+  static constexpr int64_t kGoes = 9;  // so many times as long
 
   enum class Keys : uint8_t {
     kFree,   // none is held or paused
@@ -81,7 +90,14 @@ class Parker {
 
   LaneContext* const lane_;
   Keys keys_ = Keys::kFree;
-  uint64_t late_holds_ = 0;          // of the queue, seen
+  uint64_t late_holds_ = 0;  // of the queue, seen
+  // Standing still; monotonic microseconds.
+  uint64_t rests_ = 0;        // of the queue's moving keys, seen
+  int64_t stands_since_ = 0;  // the first time since they rested, though it went on a little; 0: it has not
+  int64_t stands_until_ = 0;
+  int64_t goes_until_ = 0;           // until then it does not
+  uint64_t sent_ = 0;                // since stands_since_
+  uint64_t parked_ = 0;              // the same, behind moving keys
   std::vector<Diversion> diverted_;  // passed over; ascending
   std::deque<Refusal> refused_;      // ascending once arranged
 };

@@ -80,6 +80,7 @@ void ParkedQueue::Wake() {
 
 void ParkedQueue::ForgetKeys() {
   keys_.Forget();
+  moving_.Rest();
   Reconsider();
 }
 
@@ -155,6 +156,7 @@ bool ParkedQueue::ClaimSome(TurnContext* turn, format::RecordFormat* format) {
   topic_try_ = topic_try;
   next_poll_ = turn->NextOf(holding() ? turn->options->poll_micros : kRecheckMicros);
   if (chunk.events.empty()) {
+    moving_.Rest();
     if (due <= limits.now) {
       not_before_ = turn->now + turn->options->poll_micros;  // another worker's, or of a topic in trouble
     } else {
@@ -229,14 +231,21 @@ bool ParkedQueue::Settle(const TurnContext& turn) {
     if (settled.claimed->replay != 0) {
       continue;  // a refused copy (replay) holds nothing up
     }
+    if (keys_.Holds(settled.claimed->order_key)) {
+      moving_.OnSettled(settled.claimed->order_key, settled.outcome, turn.now);
+    }
     if (HoldsKey(settled.outcome, on_failure_)) {
       keys_.HoldLate(settled.claimed->order_key);
     }
   }
   for (const uint64_t key : freed) {
     keys_.Free(key);
+    moving_.OnFreed(key);
   }
   next_due_ = due;
+  if (due > turn.clock->WallMicros()) {
+    moving_.Rest();
+  }
   destination_->breaker().Forget(first_flow_);
   topics_.EndClaim();
   claim_.End();

@@ -30,6 +30,7 @@
 #include "relay/destination/destination.h"
 #include "relay/parked/claim.h"
 #include "relay/parked/held_keys.h"
+#include "relay/parked/moving_keys.h"
 #include "relay/send/sender.h"
 
 namespace outbox::relay {
@@ -56,6 +57,7 @@ class ParkedQueue {
   void Hold(uint64_t order_key) { keys_.Hold(order_key); }
   uint64_t late_holds() const { return keys_.late_holds(); }  // see HeldKeys
   size_t held_keys() const { return keys_.size(); }
+  MovingKeys& moving() { return moving_; }
 
   // --- parking ---
   // Records them; the keys of those that retry or are blocked, under `block` also of dead ones, are held from then on.
@@ -142,6 +144,7 @@ class ParkedQueue {
   Destination* const destination_;
   CallRetry log_retry_;
   HeldKeys keys_;
+  MovingKeys moving_;
   format::OnFailure on_failure_ = format::OnFailure::kSkip;
   std::vector<std::string> without_;  // sorted
 
