@@ -254,6 +254,54 @@ TEST_F(RedisSinkTest, RightsThatAreTakenAreMissedAtOnceAndUsedAgain) {
   ASSERT_TRUE(driver_->Until([&] { return !sink_->identity()->server_run.empty(); })) << "it checks again";
 }
 
+// With nothing but that right gone, though all goes on over the connection that was checked.
+TEST_F(RedisSinkTest, XinfoThatIsTakenIsMissed) {
+  checks_server_ = true;
+  BEGIN_OR_SKIP();
+  ASSERT_TRUE(UntilMet());
+  const std::string run = sink_->identity()->server_run;
+  sink_->Admit(run, false);
+  driver_->Submit(1, 0, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  server_.Command({"ACL", "SETUSER", "default", "-xinfo"});
+  ASSERT_TRUE(driver_->Until([&] { return sink_->health().warning.code == "NO_LOSS_CHECK"; }, 60));
+  EXPECT_TRUE(sink_->health().up);
+  server_.Command({"ACL", "SETUSER", "default", "+xinfo"});
+  ASSERT_TRUE(driver_->Until([&] { return sink_->health().warning.ok(); }, 60));
+  EXPECT_EQ(sink_->identity()->server_run, "") << "that run has been asked";
+}
+
+// A run that would not tell has another name than the same one once it tells: it is met again then, and asked.
+TEST_F(RedisSinkTest, ARunThatWouldNotTellIsMetAgainWhenItDoes) {
+  checks_server_ = true;
+  ASSERT_TRUE(server_.Start());
+  server_.Command({"ACL", "SETUSER", "default", "-xinfo"});
+  Connect();
+  ASSERT_TRUE(UntilMet());
+  const std::string untold = sink_->identity()->server_run;
+  EXPECT_TRUE(untold.ends_with("?")) << untold;
+  EXPECT_TRUE(Ends({{"s", "1-1"}}).empty());
+  sink_->Admit(untold, false);
+  driver_->Submit(1, 0, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  server_.Command({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  ASSERT_TRUE(driver_->Until([&] { return !sink_->health().up; }));
+  ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; })) << "the same run on another connection";
+  server_.Command({"ACL", "SETUSER", "default", "+xinfo"});
+  ASSERT_TRUE(driver_->Until([&] { return !sink_->identity()->server_run.empty(); }, 60));
+  EXPECT_EQ(sink_->identity()->server_run + "?", untold);
+  EXPECT_EQ(Ends({{"s", "1-1"}}).size(), 1u);
+  // The right is gone between the greeting and the question.
+  sink_->Admit(sink_->identity()->server_run, false);
+  Connect();
+  ASSERT_TRUE(UntilMet());
+  server_.Command({"ACL", "SETUSER", "default", "-xinfo"});
+  EXPECT_TRUE(Ends({{"s", "1-1"}}).empty());
+  EXPECT_EQ(sink_->identity()->server_run, untold);
+  sink_->Admit(untold, false);
+  EXPECT_TRUE(sink_->health().up);
+}
+
 // A user may be let write to a stream and not read it: then nothing tells what is lost there.
 TEST_F(RedisSinkTest, AStreamThatMayOnlyBeWrittenToIsUnchecked) {
   checks_server_ = true;
@@ -300,7 +348,7 @@ TEST(RedisAddressTest, IsWhatTheOptionsComeToHoweverTheyAreWritten) {
     Admission admission(config);
     ServerInfo info;
     info.run_id = "run";
-    EXPECT_FALSE(admission.Meet(info));
+    EXPECT_FALSE(admission.Meet(info, true));
     return admission.identity().server_run.substr(0, 8);
   };
   EXPECT_EQ(address({{"host", "redis"}, {"port", "6379"}}), "99bb7a39");

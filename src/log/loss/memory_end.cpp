@@ -151,8 +151,8 @@ void LowerToLost(std::string_view server_run, int64_t upto, MemoryEnd* end) {
       " FROM ROWS FROM (unnest($2), unnest($3), unnest($7)) e(stream, kept, by_time)),"
       " noted AS NOT MATERIALIZED (SELECT g.* FROM outbox_internal.other_periods($1) h"
       " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, $9) s CROSS JOIN LATERAL"
-      " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, greatest(h.after, $4), h.upto) g WHERE"
-      " outbox_internal.is_lost(g.acknowledged, g.at, s.bound, s.there_to) IS NOT TRUE),"
+      " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, greatest(h.after, $4), h.upto) g WHERE "
+      OUTBOX_OTHER_PROCESS " AND outbox_internal.is_lost(g.acknowledged, g.at, s.bound, s.there_to) IS NOT TRUE),"
       " lost AS MATERIALIZED (SELECT greatest(e.kept, " BEFORE("p.first")
       ") AS id, e.by_time FROM noted g CROSS JOIN LATERAL jsonb_each(g.places) j JOIN ended e ON e.stream = j.key"
       " CROSS JOIN LATERAL (SELECT string_to_array(CASE WHEN (j.value ->> 0) ~ '^[0-9]+-[0-9]+$' THEN j.value ->> 0"
@@ -164,7 +164,7 @@ void LowerToLost(std::string_view server_run, int64_t upto, MemoryEnd* end) {
       " (SELECT o.acknowledged FROM outbox_internal.outcome o WHERE o.run = h.run AND o.topic = e.stream AND o.at > $4"
       " AND o.acknowledged::numeric[] > e.kept"
       " AND outbox_internal.is_lost(o.acknowledged, o.at, s.bound, s.there_to) IS NOT TRUE"
-      " ORDER BY o.acknowledged LIMIT 1) o WHERE h.run <> $1)"
+      " ORDER BY o.acknowledged LIMIT 1) o WHERE " OUTBOX_OTHER_PROCESS ")"
       " SELECT array_to_string(min(x.id), '-') FROM (SELECT l.id FROM lost l"
       " UNION ALL SELECT " BEFORE("g.acknowledged::numeric[]")
       " FROM noted g WHERE $5 AND g.acknowledged IS NOT NULL AND g.places ? '...' AND g.at > $6"
@@ -176,7 +176,7 @@ void LowerToLost(std::string_view server_run, int64_t upto, MemoryEnd* end) {
       " (SELECT o.acknowledged FROM outbox_internal.outcome o WHERE o.run = h.run AND o.at > $8"
       " AND o.acknowledged IS NOT NULL"
       " AND outbox_internal.is_lost(o.acknowledged, o.at, s.bound, s.there_to) IS NOT TRUE"
-      " ORDER BY o.acknowledged LIMIT 1) o WHERE h.run <> $1 AND EXISTS (SELECT FROM lost l WHERE l.by_time)) x",
+      " ORDER BY o.acknowledged LIMIT 1) o WHERE " OUTBOX_OTHER_PROCESS " AND EXISTS (SELECT FROM lost l WHERE l.by_time)) x",
       9,
       {TEXTOID, TEXTARRAYOID, TEXTARRAYOID, TIMESTAMPTZOID, BOOLOID, TIMESTAMPTZOID, BOOLARRAYOID, TIMESTAMPTZOID,
        INT8OID},

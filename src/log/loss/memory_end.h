@@ -20,6 +20,11 @@
 
 namespace outbox::log {
 
+// Of rows `h` of other runs than $1: those of another process of the server. A run that would not tell what it had
+// is noted under its name with a "?" (sink/redis/admission.h). What it acknowledged is there, and says nothing about
+// what it came without, in the same streams.
+#define OUTBOX_OTHER_PROCESS "rtrim(h.run, '?') <> rtrim($1, '?')"
+
 // A stream that was asked about, with the id of something acknowledged in it, and when that was noted.
 struct Sample {
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::min();  // before all times

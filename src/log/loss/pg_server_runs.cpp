@@ -77,11 +77,13 @@ bool NotedSince(std::string_view server_run) {
 void ReadNoted(std::string_view server_run, Noted* noted) {
   static Statement read = {
       "SELECT array_to_string(coalesce(max(n.acknowledged) FILTER (WHERE NOT " AHEAD("n") "), '{0,0}'), '-'), max(n.at),"
-      " coalesce(bool_or(" AHEAD("n") "), false) FROM (SELECT g.at, g.acknowledged FROM"
+      " coalesce(bool_or(" AHEAD("n") "), false), coalesce(array_to_string(max(n.acknowledged) FILTER (WHERE NOT "
+      AHEAD("n") " AND NOT n.other), '-'), '') FROM (SELECT g.at, g.acknowledged, " OUTBOX_OTHER_PROCESS " AS other FROM"
       " outbox_internal.other_periods($1) h CROSS JOIN LATERAL (SELECT g.at, g.acknowledged FROM"
       " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
       " WHERE g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT " NEWEST_ROWS
-      ") g UNION ALL SELECT o.at, o.acknowledged FROM outbox_internal.server_runs($1) h CROSS JOIN LATERAL"
+      ") g UNION ALL SELECT o.at, o.acknowledged, " OUTBOX_OTHER_PROCESS
+      " FROM outbox_internal.server_runs($1) h CROSS JOIN LATERAL"
       " (SELECT o.at, o.acknowledged FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT NULL"
       " ORDER BY o.acknowledged DESC LIMIT " NEWEST_ROWS ") o WHERE h.run <> $1) n",
       1,
@@ -95,6 +97,7 @@ void ReadNoted(std::string_view server_run, Noted* noted) {
   noted->any = !none;
   noted->at = none ? MemoryEnd::kNever : DatumGetTimestampTz(at);
   noted->ahead = ResultBool(0, 2);
+  noted->own.assign(ResultText(0, 3));
 }
 #undef AHEAD
 
@@ -106,14 +109,15 @@ bool AnyNewsIn(std::string_view server_run, const Meeting& meeting, const Memory
       " CROSS JOIN LATERAL (SELECT g.at, g.acknowledged FROM"
       " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g"
       " WHERE g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 10) g"
-      " WHERE outbox_internal.is_lost(g.acknowledged, g.at, $2, $3)"
+      " WHERE " OUTBOX_OTHER_PROCESS
+      " AND outbox_internal.is_lost(g.acknowledged, g.at, $2, $3)"
       " AND outbox_internal.is_lost(g.acknowledged, g.at, s.bound, s.there_to) IS NOT TRUE"
       " AND EXISTS (SELECT FROM outbox.route r WHERE r.id = h.route_id)"
       " UNION ALL SELECT FROM outbox_internal.server_runs($1) h"
       " CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, $4) s"
       " CROSS JOIN LATERAL (SELECT FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged > $2"
       " AND o.at > $3 AND outbox_internal.is_lost(o.acknowledged, o.at, s.bound, s.there_to) IS NOT TRUE LIMIT 1) o"
-      " WHERE h.run <> $1 LIMIT 1",
+      " WHERE " OUTBOX_OTHER_PROCESS " LIMIT 1",
       4,
       {TEXTOID, INT8ARRAYOID, TIMESTAMPTZOID, INT8OID},
       nullptr};
@@ -157,8 +161,8 @@ void ReadNewest(std::string_view server_run, std::vector<Sample>* samples) {
       " FROM outbox_internal.other_periods($1) h CROSS JOIN LATERAL (SELECT g.at, g.places,"
       " lag(g.at, 1, h.after) OVER (ORDER BY g.at) AS after FROM (SELECT g.at, g.places FROM"
       " outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, h.upto) g ORDER BY g.at DESC "
-      "LIMIT " NEWEST_ROWS
-      ") g) g CROSS JOIN LATERAL jsonb_each(g.places) e WHERE (e.value ->> 1) ~ '^[0-9]+-[0-9]+$'"
+      "LIMIT " NEWEST_ROWS ") g) g CROSS JOIN LATERAL jsonb_each(g.places) e WHERE " OUTBOX_OTHER_PROCESS
+      " AND (e.value ->> 1) ~ '^[0-9]+-[0-9]+$'"
       " WINDOW noted AS (PARTITION BY h.route_id, h.lane, h.side, h.upto, e.key, e.value ->> 1)"
       " ORDER BY h.route_id, h.lane, h.side, h.upto, e.key, g.at DESC) l"
       " ORDER BY l.key, string_to_array(l.id, '-')::numeric[] DESC) n ORDER BY n.at DESC LIMIT " MOST_STREAMS,
@@ -177,7 +181,7 @@ void ReadNewestParked(std::string_view server_run, std::vector<Sample>* samples)
       "outbox_internal.server_runs($1) h"
       " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox_internal.outcome o WHERE o.run = h.run"
       " AND o.acknowledged IS NOT NULL ORDER BY o.acknowledged DESC LIMIT " NEWEST_ROWS
-      ") n WHERE h.run <> $1 GROUP BY n.topic ORDER BY max(n.acknowledged) DESC LIMIT " MOST_STREAMS,
+      ") n WHERE " OUTBOX_OTHER_PROCESS " GROUP BY n.topic ORDER BY max(n.acknowledged) DESC LIMIT " MOST_STREAMS,
       1,
       {TEXTOID},
       nullptr};
@@ -194,7 +198,7 @@ void ReadParkedSamples(std::string_view server_run, std::span<const int64> point
       " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox_internal.server_runs($1) h"
       " CROSS JOIN LATERAL (SELECT o.at, o.acknowledged, o.topic FROM outbox_internal.outcome o WHERE o.run = h.run"
       " AND o.acknowledged <= ARRAY[p.time, 9223372036854775807] ORDER BY o.acknowledged DESC LIMIT 1) o"
-      " WHERE h.run <> $1 ORDER BY o.acknowledged DESC LIMIT 1) n",
+      " WHERE " OUTBOX_OTHER_PROCESS " ORDER BY o.acknowledged DESC LIMIT 1) n",
       2,
       {TEXTOID, INT8ARRAYOID},
       nullptr};
@@ -217,14 +221,14 @@ bool ReadBounds(std::string_view server_run, int64* newest, int64* oldest) {
       " WHERE g.acknowledged IS NOT NULL ORDER BY g.at DESC LIMIT 1) n"
       " CROSS JOIN LATERAL (SELECT g.at FROM outbox_internal.period_rows(h.route_id, h.lane, h.side, h.run, h.after, "
       "h.upto) g"
-      " WHERE g.acknowledged IS NOT NULL ORDER BY g.at LIMIT 1) o"
+      " WHERE g.acknowledged IS NOT NULL ORDER BY g.at LIMIT 1) o WHERE " OUTBOX_OTHER_PROCESS
       " UNION ALL SELECT n.at, o.at FROM outbox_internal.server_runs($1) h"
       " CROSS JOIN LATERAL (SELECT o.at FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT "
       "NULL"
       " ORDER BY o.acknowledged DESC LIMIT 1) n"
       " CROSS JOIN LATERAL (SELECT o.at FROM outbox_internal.outcome o WHERE o.run = h.run AND o.acknowledged IS NOT "
       "NULL"
-      " ORDER BY o.acknowledged LIMIT 1) o WHERE h.run <> $1) b",
+      " ORDER BY o.acknowledged LIMIT 1) o WHERE " OUTBOX_OTHER_PROCESS ") b",
       1,
       {TEXTOID},
       nullptr};
@@ -243,7 +247,8 @@ bool ReadBounds(std::string_view server_run, int64* newest, int64* oldest) {
 // What was acknowledged last before each of these moments, to any lane.
 void ReadSamples(std::string_view server_run, std::span<const int64> points, std::vector<Sample>* samples) {
   static Statement at_points = {
-      "WITH here AS MATERIALIZED (SELECT * FROM outbox_internal.other_periods($1))"
+      "WITH here AS MATERIALIZED (SELECT * FROM outbox_internal.other_periods($1) h WHERE " OUTBOX_OTHER_PROCESS
+      ")"
       " SELECT DISTINCT n.at, array_to_string(n.acknowledged, '-'), e.key, '-infinity'::timestamptz"
       " FROM unnest($2::timestamptz[]) p(point) CROSS JOIN LATERAL"
       " (SELECT g.at, g.acknowledged, g.places FROM (SELECT * FROM here h WHERE h.after < p.point"
@@ -348,10 +353,14 @@ Status PgServerRuns::Lost(const std::string& server_run, std::span<const sink::S
   });
 }
 
-// What is recorded of a run that has lost nothing goes up with what it is asked about, and no further than that.
+// What is recorded of a run that has lost nothing goes up with what it is asked about, and no further than that. What
+// its process acknowledged before it could be asked is there.
 void PgServerRuns::LimitToNoted(MemoryEnd* end) const {
   if (sink::PlaceBefore(noted_.id, end->survived)) {
     end->survived = noted_.id;
+  }
+  if (sink::PlaceBefore(end->survived, noted_.own)) {
+    end->survived = noted_.own;
   }
   if (end->there_to == MemoryEnd::kNever && noted_.any) {
     end->there_to = noted_.ahead ? noted_.at : noted_.at - MemoryEnd::kNotedWithin;

@@ -32,6 +32,7 @@ struct Noted {
   bool any = false;
   bool ahead = false;              // some ids of it are ahead of the clock
   std::string id = "0-0";          // the highest of the others
+  std::string own;                 // and of those that this process acknowledged while it would not tell
   int64_t at = MemoryEnd::kNever;  // when the newest of it was noted
 };
 

@@ -11,6 +11,8 @@
 namespace outbox::sink {
 namespace {
 
+constexpr const char* kUntold = "?";  // log/loss knows it, too
+
 // Of what the options come to, however they are written: a default that is written out is the same server. What runs
 // are known by in the tables, so it is never changed: a default host and port count as if written, database 0 as if
 // not.
@@ -31,17 +33,27 @@ std::string HashOfEndpoint(const Options& options) {
 Admission::Admission(const SinkConfig& config)
     : checks_server_(config.checks_server), endpoint_(HashOfEndpoint(config.options)) {}
 
-bool Admission::Meet(const ServerInfo& info) {
+bool Admission::Meet(const ServerInfo& info, bool tells) {
   constexpr size_t kPart = 16;
+  untold_ = false;
   if (!checks_server_ || info.run_id.empty()) {
     return true;
   }
   std::string server_run = endpoint_ + "." + info.run_id.substr(0, kPart) + "." + info.replication_id.substr(0, kPart);
+  server_run += tells ? "" : kUntold;
   if (server_run == admitted_) {
     return true;
   }
   Report(std::move(server_run));
   return false;
+}
+
+bool Admission::ReportUntold() {
+  if (!untold_ || identity_.server_run.empty() || identity_.server_run.ends_with(kUntold)) {
+    return false;
+  }
+  Report(identity_.server_run + kUntold);
+  return true;
 }
 
 bool Admission::Admit(const std::string& server_run) {

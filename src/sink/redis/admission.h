@@ -4,6 +4,9 @@
 // SinkConfig::checks_server nothing is written to it before the owner has asked where its streams end, and has admitted
 // it. A process that was a replica meanwhile has its old run id and another history, hence the replication id. A server
 // that tells neither is not checked.
+//
+// One that does not tell where its streams end (XINFO is refused, or a stream may not be read) is met under a name of
+// its own, which ends with a "?". Once it tells, another connection meets it without: it is asked then.
 #pragma once
 
 #include <string>
@@ -19,7 +22,12 @@ class Admission {
   explicit Admission(const SinkConfig& config);
 
   // The server has let the sink in. True: it may be written to; false: the owner has to admit this run first.
-  bool Meet(const ServerInfo& info);
+  // `tells`: it may be asked where streams end, for all that is known.
+  bool Meet(const ServerInfo& info, bool tells);
+  // The run that waits was asked about a stream, and this user may not be told.
+  void NoteUntold() { untold_ = true; }
+  // True, after that: it waits under its other name now, and is to be asked again.
+  bool ReportUntold();
   // False: that is not the run that waits; it has gone meanwhile, and another will be reported.
   bool Admit(const std::string& server_run);
   // The connection is lost. A run that was admitted stays so.
@@ -35,6 +43,7 @@ class Admission {
   // Distinguishes the configured Redis from others: a run of another one is not a later run of this one.
   const std::string endpoint_;
   std::string admitted_;
+  bool untold_ = false;
   ServerIdentity identity_;
 };
 

@@ -24,8 +24,7 @@ constexpr int64_t kSilent =
 constexpr int64_t kOfUse = kSecond;  // a connection that could be used for so long
 constexpr int64_t kIdentifyAgain = 3 * kSecond;
 constexpr int64_t kTransactionsAgain = 10 * kSecond;  // where they are refused: whether they still are
-constexpr int64_t kRightsAgain = 10 * kSecond;        // where the check for lost writes is refused: the same
-constexpr int64_t kCheckMemoryEvery = 30 * kSecond;   // at how the server's memory is set up, and its clock
+constexpr int64_t kCheckMemoryEvery = 10 * kSecond;   // at how the server's memory is set up, its clock, and rights
 constexpr const char* kAskTheServer =
     "ask the server itself, or through a proxy that passes INFO, XINFO and XREVRANGE on";
 constexpr int64_t kAhead = 5 * kSecond;  // ids, of the clock of the server that gives them
@@ -278,7 +277,7 @@ void RedisSink::CheckIds(const redisReply& reply) {
 }
 
 void RedisSink::CheckMemory() {
-  check_memory_at_ = MonotonicMicros() + (no_loss_check_.ok() ? kCheckMemoryEvery : kRightsAgain);
+  check_memory_at_ = MonotonicMicros() + kCheckMemoryEvery;
   if (!reading_.refused && !writer_.outcomes()->stream().empty()) {
     reading_.stream = writer_.outcomes()->stream();
   }
@@ -298,11 +297,11 @@ void RedisSink::CheckMemory() {
     CheckIds(reply);
   });
   TryReading();
-  if (no_loss_check_.ok()) {
-    return;
+  if (state_ == State::kGreeting) {
+    return;  // it has been asked that
   }
-  AskForStream([this](const redisReply& reply) {
-    if (state_ == State::kReady && !info_refused_ && !reading_.refused && !RefusesCommand(reply)) {
+  AskForStream([this, told = !no_loss_check_.ok()](const redisReply& reply) {
+    if (told && state_ == State::kReady && !info_refused_ && !reading_.refused && !RefusesCommand(reply)) {
       state_ = State::kLeaving;  // the rights were given back: another connection checks
     }
   });
@@ -331,7 +330,7 @@ bool RedisSink::ReadsFirst() const {
 // Notes that the check for lost writes is off: nothing else would tell.
 void RedisSink::NoteUnchecked(const std::string& why, const std::string& advice) {
   if (no_loss_check_.ok() && admission_.checks_server()) {
-    check_memory_at_ = MonotonicMicros() + kRightsAgain;
+    check_memory_at_ = MonotonicMicros() + kCheckMemoryEvery;
     no_loss_check_ = {ErrorClass::kConfig, "NO_LOSS_CHECK",
                       why +
                           ": if the server loses events that it has acknowledged (a restart, a failover), that is "
@@ -355,6 +354,9 @@ void RedisSink::NoteRefused(const char* command, const redisReply& reply) {
 
 void RedisSink::NoteStreamRefused(const std::string& stream, const redisReply& reply) {
   const Error error = ErrorOf(reply);
+  if (RefusesKey(reply) || RefusesCommand(reply)) {
+    admission_.NoteUntold();
+  }
   if (RefusesKey(reply)) {
     reading_.stream = stream;  // what is asked again, until it is answered
     reading_.refused = true;
@@ -417,7 +419,7 @@ void RedisSink::ShowWarning() {
 
 // Called when the server has let the sink in.
 void RedisSink::Meet() {
-  if (!admission_.Meet(server_)) {
+  if (!admission_.Meet(server_, no_loss_check_.ok())) {
     state_ = State::kAwaitingAdmission;
     return;
   }
@@ -438,6 +440,17 @@ void RedisSink::Ask(std::vector<AskedStream> streams) {
     stream_ends_.Ask(std::move(streams), server_);
     ShowWarning();
   }
+}
+
+bool RedisSink::TakeEnds(std::vector<StreamEnd>* ends) {
+  if (!stream_ends_.Take(ends)) {
+    return false;
+  }
+  if (admission_.ReportUntold()) {
+    ends->clear();
+    return false;
+  }
+  return true;
 }
 
 void RedisSink::IdentifyAgain() {

@@ -47,7 +47,7 @@ class RedisSink : public Sink {
   void TakePlaces(std::vector<Place>* places) override { writer_.outcomes()->TakePlaces(places); }
   const ServerIdentity* identity() const override { return &admission_.identity(); }
   void Ask(std::vector<AskedStream> streams) override;
-  bool TakeEnds(std::vector<StreamEnd>* ends) override { return stream_ends_.Take(ends); }
+  bool TakeEnds(std::vector<StreamEnd>* ends) override;
   void IdentifyAgain() override;
   void Admit(const std::string& server_run, bool drop) override;
   void Close() override;
