@@ -236,7 +236,7 @@ class RedisCheckup {
         [this](const redisReply& reply) {
           ServerInfo info;
           Note("server", ReadServerInfo(reply, &info));
-          version_ = InfoField(reply, "\nredis_version:");
+          version_ = ReadVersion(reply);
           cluster_ = IsOfCluster(reply) ? kOfCluster : "";
         },
         false);
@@ -261,8 +261,8 @@ class RedisCheckup {
         warnings_ += "Warning: " + warning.message + ".";
       }
       Ok("server",
-         (version_.empty() ? "a Redis server that does not tell its version" : "Redis " + version_ + ", a primary") +
-             "; " + RedisSink::Library(),
+         (version_.empty() ? "a Redis server that does not tell its version" : version_ + ", a primary") + "; " +
+             RedisSink::Library(),
          cluster_ + warnings_);
     });
   }

@@ -7,6 +7,15 @@
 #include "sink/redis/reply.h"
 
 namespace outbox::sink {
+namespace {
+
+// Valkey 8 calls the field by another name.
+std::string ReadMode(const redisReply& reply) {
+  const std::string mode = InfoField(reply, "\nredis_mode:");
+  return mode.empty() ? InfoField(reply, "\nserver_mode:") : mode;
+}
+
+}  // namespace
 
 std::string InfoField(std::string_view info, std::string_view name) {
   const size_t at = info.find(name);
@@ -15,6 +24,14 @@ std::string InfoField(std::string_view info, std::string_view name) {
   }
   const std::string_view value = info.substr(at + name.size());
   return std::string(value.substr(0, value.find_first_of("\r\n")));
+}
+
+std::string ReadVersion(const redisReply& reply) {
+  if (const std::string valkey = InfoField(reply, "\nvalkey_version:"); !valkey.empty()) {
+    return "Valkey " + valkey;
+  }
+  const std::string redis = InfoField(reply, "\nredis_version:");
+  return redis.empty() ? "" : "Redis " + redis;
 }
 
 int64_t ReadServerTime(const redisReply& reply) {
@@ -29,7 +46,7 @@ Error ReadServerInfo(const redisReply& reply, ServerInfo* info) {
   const int64_t now = ReadServerTime(reply);
   const int64_t uptime = atoll(InfoField(reply, "\nuptime_in_seconds:").c_str());
   info->began = now == 0 ? 0 : (now / 1000 - uptime) * 1000;
-  if (InfoField(reply, "\nredis_mode:") == "sentinel") {
+  if (ReadMode(reply) == "sentinel") {
     return {ErrorClass::kConfig, "SENTINEL",
             "this is a Redis Sentinel, not a Redis server: host and port have to name the primary itself"};
   }
@@ -37,7 +54,7 @@ Error ReadServerInfo(const redisReply& reply, ServerInfo* info) {
 }
 
 bool IsOfCluster(const redisReply& reply) {
-  return InfoField(reply, "\nredis_mode:") == "cluster";
+  return ReadMode(reply) == "cluster";
 }
 
 Error ReadReplicationInfo(const redisReply& reply, ServerInfo* info) {

@@ -27,6 +27,8 @@ inline std::string InfoField(const redisReply& reply, std::string_view name) {
   return InfoField(StringText(reply), name);
 }
 
+// INFO server: "Redis 7.0.15"; "": it does not tell. Valkey has a version of its own beside that of Redis.
+std::string ReadVersion(const redisReply& reply);
 // INFO server. An error if this is no server that keeps data.
 Error ReadServerInfo(const redisReply& reply, ServerInfo* info);
 // INFO server. A node of a cluster takes what is in its own slots only.
