@@ -108,6 +108,13 @@ Error ReplyError(std::string_view reply) {
   return {rule.error_class, rule.code, std::move(message)};
 }
 
+Error WhyDiscarded(const redisReply& reply) {
+  constexpr std::string_view kBecause = "because of: ";
+  const std::string_view text = Text(reply);
+  const size_t at = text.starts_with("EXECABORT") ? text.find(kBecause) : std::string_view::npos;
+  return ReplyError(at == std::string_view::npos ? text : text.substr(at + kBecause.size()));
+}
+
 bool IsCapped(const Error& error) {
   std::span<const ReplyRule> rules = ReplyRules();
   return std::any_of(rules.begin(), rules.end(),

@@ -34,6 +34,8 @@ Error ReplyError(std::string_view reply);
 inline Error ErrorOf(const redisReply& reply) {
   return IsError(reply) ? ReplyError(Text(reply)) : Error();
 }
+// Of an error that answers EXEC: Redis puts the cause behind a text of its own.
+Error WhyDiscarded(const redisReply& reply);
 // Whether the rule behind an error made by ReplyError() asks for a new connection.
 bool NeedsReconnect(const Error& error);
 // Whether it says how the server fares, and nothing about the question: asked again, the server may answer.

@@ -62,7 +62,9 @@ constexpr Advice kAdvice[] = {
     {"READONLY", kPrimary},
     {"SENTINEL", kPrimary},
     {"MOVED", kCluster},
-    {"CLUSTERDOWN", kCluster},
+    {"CLUSTERDOWN",
+     "The cluster itself is down, or no node of it has that slot: CLUSTER INFO and CLUSTER NODES tell which node is "
+     "missing. Bring it back, or give its slots to another."},
     {"ASK", kCluster},
     {"LOADING", "It loads its data: wait until it has."},
     {"OOM", "Raise maxmemory, or have consumers trim what they have read; option maxlen trims streams."},
@@ -83,7 +85,15 @@ constexpr Advice kTlsAdvice[] = {
     {"PROTOCOL", "Something else than Redis listens on that port."},
 };
 
-const char* HintOf(const Error& error, bool tls) {
+// Of a server that has answered before: no wrong address, and nothing in between.
+constexpr const char* kSilent =
+    "It has answered, and then no more: its writes are paused (CLIENT PAUSE; CLIENT UNPAUSE ends it), or it is slow "
+    "(SLOWLOG GET, INFO persistence), or more time is needed (timeout).";
+
+const char* HintOf(const Error& error, bool tls, bool answered) {
+  if (answered && error.code == "TIMEOUT") {
+    return kSilent;
+  }
   if (error.code == "TLS") {
     return TlsHint(error.message);
   }
@@ -182,7 +192,9 @@ class RedisCheckup {
     if (error.ok() || over_) {
       return;
     }
-    std::string hint = error.code == "NOPERM" ? RightsHint() : HintOf(error, BoolOption(options_, "tls", false));
+    std::string hint = error.code == "NOPERM"
+                           ? RightsHint()
+                           : HintOf(error, BoolOption(options_, "tls", false), /*answered=*/!rows_.empty());
     rows_.push_back({check, std::move(error), "", std::move(hint)});
     over_ = true;
   }
@@ -334,7 +346,7 @@ class RedisCheckup {
       }
       if (IsError(ended)) {
         pipeline_.Send(resp::Command({"DISCARD"}), [](const redisReply&) {});
-        AskWithoutTransaction(ErrorOf(ended));
+        AskWithoutTransaction(WhyDiscarded(ended));
         return;
       }
       pipeline_.Send(resp::Command({"MULTI"}), [](const redisReply&) {});

@@ -33,14 +33,6 @@ bool ForbidsTransactions(const Error& error) {
   return error.error_class == ErrorClass::kConfig && (error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND");
 }
 
-// Why EXEC was refused: Redis puts the cause behind a text of its own.
-Error WhyDiscarded(const redisReply& reply) {
-  constexpr std::string_view kBecause = "because of: ";
-  const std::string_view text = Text(reply);
-  const size_t at = text.starts_with("EXECABORT") ? text.find(kBecause) : std::string_view::npos;
-  return ReplyError(at == std::string_view::npos ? text : text.substr(at + kBecause.size()));
-}
-
 // Before a transaction or a single command.
 void AboutToSend() {
   OUTBOX_FAULT_POINT("sink.redis.call");
