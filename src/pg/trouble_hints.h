@@ -19,7 +19,8 @@ inline bool IsOfCluster(std::string_view code) {
 }
 inline constexpr const char* kClusterHint =
     "A node of a Redis cluster takes the topics whose slots it has, and no others: ALTER SERVER ... OPTIONS (SET host "
-    "'...') to a single Redis server, or to a proxy that knows the cluster.";
+    "'...') to a single Redis server, or to a proxy that knows the cluster (behind which lost writes may not be "
+    "noticed).";
 
 // A certificate that one of the two sides does not accept.
 inline bool IsOfTls(std::string_view code) {

@@ -570,6 +570,9 @@ TEST_F(RedisSinkTest, AnUnknownReplyIsTheStreamsTroubleAfterAWhile) {
 // What an OddServer does not know, and in which words it says so.
 std::string unknown_command;
 std::string unknown_answer;
+// Of how many servers now one and now another answers INFO, as behind a proxy of several.
+std::atomic<int> servers_behind = 1;
+std::atomic<int> info_asked = 0;
 
 // A server that speaks the protocol and answers questions about the end of a stream with ids that are none.
 std::string AnswerWithBadIds(const redisReply& command) {
@@ -582,7 +585,8 @@ std::string AnswerWithBadIds(const redisReply& command) {
     return unknown_answer;
   }
   if (words[0] == "INFO") {
-    return bulk("# All\r\nrun_id:0123456789abcdef\r\nmaster_replid:0123456789abcdef\r\n");
+    const std::string id = std::to_string(info_asked++ % servers_behind) + "123456789abcdef";
+    return bulk("# All\r\nrun_id:" + id + "\r\nmaster_replid:" + id + "\r\n");
   }
   if (words[0] == "XINFO" && words[2] == "large") {  // an entry, a field, and very many
     const std::string large = bulk(std::string(size_t{257} << 20, 'x'));
@@ -716,6 +720,21 @@ TEST_F(RedisSinkTest, HoweverItIsRefusedThatNothingIsCheckedIsTold) {
     sink_->Close();
   }
   unknown_command.clear();
+}
+
+// What one of them says of itself says nothing about the others: neither is it checked, nor was it a replica meanwhile.
+TEST_F(RedisSinkTest, BehindAProxyOfSeveralServersNothingIsCheckedWhichIsTold) {
+  server_.Stop();
+  checks_server_ = true;
+  servers_behind = 2;
+  const OddServer odd(server_.socket(), false);
+  Connect();
+  driver_->Submit(1, 0, {To("s", "k", "1")});
+  EXPECT_TRUE(driver_->Until([&] { return sink_->health().warning.code == "NO_LOSS_CHECK"; }));
+  EXPECT_NE(sink_->health().warning.message.find("a proxy of several"), std::string::npos);
+  EXPECT_EQ(sink_->identity()->server_run, "") << "it is let in";
+  sink_->Close();
+  servers_behind = 1;
 }
 
 // A proxy with nothing behind it, say: to try it again and again at once helps nobody.

@@ -36,12 +36,13 @@ constexpr const char* kPrimary = "host and port have to name the primary itself.
 constexpr const char* kCluster =
     "A node of a Redis cluster takes the topics whose slots it has: host and port have to name a single Redis server, "
     "or "
-    "a proxy that knows the cluster.";
+    "a proxy that knows the cluster (behind which lost writes may not be noticed).";
 // Of a node that has answered: a topic may be in its slots.
 constexpr const char* kOfCluster =
     "Warning: this is a Redis cluster. A node takes the topics whose slots it has, and what goes to others waits "
     "(MOVED) "
-    "until host and port name a single Redis server, or a proxy that knows the cluster; test_server() with a topic "
+    "until host and port name a single Redis server, or a proxy that knows the cluster (behind which lost writes may "
+    "not be noticed); test_server() with a topic "
     "tries that one. ";
 constexpr Advice kAdvice[] = {
     {"RESOLVE", "Is the name right, and known to the resolver of the database server's machine? Set option host."},

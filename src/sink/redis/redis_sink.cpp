@@ -27,6 +27,7 @@ constexpr int64_t kTransactionsAgain = 10 * kSecond;  // where they are refused:
 constexpr int64_t kCheckMemoryEvery = 10 * kSecond;   // at how the server's memory is set up, its clock, and rights
 constexpr const char* kAskTheServer =
     "ask the server itself, or through a proxy that passes INFO, XINFO and XREVRANGE on";
+constexpr int kRunAsked = 3;             // times more in a greeting, to find a proxy of several servers
 constexpr int64_t kAhead = 5 * kSecond;  // ids, of the clock of the server that gives them
 
 Address AddressOf(const Options& options) {
@@ -242,9 +243,28 @@ void RedisSink::AskForInfo() {
   });
   pipeline_.Send(resp::Command({"INFO", "replication"}),
                  [this](const redisReply& reply) { Lost(ReadReplicationInfo(reply, &server_)); });
+  for (int i = 0; admission_.checks_server() && i < kRunAsked; ++i) {
+    pipeline_.Send(resp::Command({"INFO", "server"}), [this](const redisReply& reply) { CheckRun(reply); });
+  }
   pipeline_.Send(resp::Command({"INFO", "persistence"}),
                  [this](const redisReply& reply) { Lost(ReadPersistenceInfo(reply)); });
   AskForStream([this](const redisReply& reply) { Lost(PassingError(reply)); });
+}
+
+// A proxy may have gone on to another server, which another connection finds out. Where one greeting is answered by
+// several, what one of them says of its run and history says nothing about what the others have kept.
+void RedisSink::CheckRun(const redisReply& reply) {
+  const std::string run = InfoField(reply, "\nrun_id:");
+  if (run.empty() || server_.run_id.empty() || run == server_.run_id) {
+    return;
+  }
+  if (state_ == State::kReady) {
+    state_ = State::kLeaving;
+  } else if (state_ == State::kGreeting) {
+    server_.run_id.clear();
+    NoteUnchecked("INFO is answered by one Redis server and then by another, as behind a proxy of several",
+                  "host and port of a single Redis server make it possible");
+  }
 }
 
 // Of whatever stream: only a refusal of the command tells something.
@@ -294,6 +314,7 @@ void RedisSink::CheckMemory() {
   }
   pipeline_.Send(resp::Command({"INFO", "server"}), [this](const redisReply& reply) {
     info_refused_ |= InfoField(reply, "\nrun_id:").empty();
+    CheckRun(reply);
     CheckIds(reply);
   });
   TryReading();

@@ -8,7 +8,8 @@
 // A server that may throw streams away when its memory is full (maxmemory-policy allkeys-...) is Health::warning
 // EVICTION; one that does not answer, or not this user, what the check for lost writes asks is NO_LOSS_CHECK, once
 // there are streams; one that refuses transactions is NO_TRANSACTIONS. Every ten seconds it is asked again, the latter
-// by a connection. SILENT is one that owes an answer for long, where the option timeout waits for longer.
+// by a connection. So is a proxy of several servers, of which now one and now another answers INFO. SILENT is one that
+// owes an answer for long, where the option timeout waits for longer.
 //
 // Health goes down when the connection is lost with something on its way, or cannot be made, and up when the server has
 // let us in. While it is down records wait for the next attempt, and are aborted when that fails. A connection that is
@@ -70,6 +71,7 @@ class RedisSink : public Sink {
   void AskWhetherLetIn();
   void Introduce();
   void AskForInfo();
+  void CheckRun(const redisReply& reply);
   void Meet();
   void LeaveIfIdle();
   void Reconnect();
