@@ -13,15 +13,6 @@ inline constexpr const char* kSinkProgramHint =
     "its "
     "libraries are installed (ldd on the program). Where it was replaced since the server was started, restart that.";
 
-// Of a node of a Redis cluster.
-inline bool IsOfCluster(std::string_view code) {
-  return code == "MOVED" || code == "ASK";
-}
-inline constexpr const char* kClusterHint =
-    "A node of a Redis cluster takes the topics whose slots it has, and no others: ALTER SERVER ... OPTIONS (SET host "
-    "'...') to a single Redis server, or to a proxy that knows the cluster (behind which lost writes may not be "
-    "noticed).";
-
 // A certificate that one of the two sides does not accept.
 inline bool IsOfTls(std::string_view code) {
   return code == "_SSL" || code == "TLS";
@@ -132,6 +123,10 @@ inline constexpr const char* kForbiddenHint =
     "Give its user there the right to write to it, as kafka-acls.sh --operation Write or ACL SETUSER does it";
 inline constexpr const char* kInItsPlaceHint =
     "Move away what stands in its place, as RENAME does it, or give the route another topic";
+inline constexpr const char* kOtherSlotHint =
+    "A node of a Redis cluster takes the topics whose slots it has, and no others: ALTER SERVER ... OPTIONS (SET host "
+    "'...') to a single Redis server, or to a proxy that knows the cluster (behind which lost writes may not be "
+    "noticed), or give that node the topic's slot";
 inline constexpr const char* kReplicasHint =
     "Bring back the brokers of the topic's other replicas, which kafka-topics.sh --describe names, or lower its "
     "min.insync.replicas";
@@ -154,6 +149,8 @@ inline constexpr TopicCure kTopicCures[] = {
     {"WRONGTYPE", kInItsPlaceHint},
     {"STREAM_EXHAUSTED", kInItsPlaceHint},
     {"STREAM_ID", kInItsPlaceHint},
+    {"MOVED", kOtherSlotHint},
+    {"ASK", kOtherSlotHint},
     {"STALLED",
      "See who leads the topic's partitions and which replicas are in sync, as kafka-topics.sh --describe shows it: "
      "bring that broker back, or as many replicas as min.insync.replicas asks for, or make the address that the broker "

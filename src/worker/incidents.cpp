@@ -47,9 +47,6 @@ std::string HintFor(const Error& error) {
       if (error.code.starts_with(pg::kSinkCodes)) {
         return pg::kSinkProgramHint;
       }
-      if (pg::IsOfCluster(error.code)) {
-        return pg::kClusterHint;
-      }
       if (pg::IsOfTls(error.code)) {
         return pg::kTlsHint;
       }

@@ -197,7 +197,6 @@ namespace {
 const char* ForAPerson(std::string_view code) {
   return code.starts_with(pg::kSinkCodes) ? pg::kSinkProgramHint
          : code == pg::kNoStandby         ? pg::kNoStandbyHint
-         : pg::IsOfCluster(code)          ? pg::kClusterHint
          : code == pg::kTwoClusters       ? pg::kTwoClustersHint
          : pg::IsOfTls(code)              ? pg::kTlsHint
                                           : "An option, a credential or a right has to be changed.";

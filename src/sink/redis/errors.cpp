@@ -31,8 +31,9 @@ constexpr ReplyRule kRules[] = {
     {"NOPERM", " channel", C::kTopic, "NOPERM", false, false},
     {"NOPERM", nullptr, C::kConfig, "NOPERM", false, false},
     {"DENIED", nullptr, C::kConfig, "DENIED", true, false},
-    {"MOVED", nullptr, C::kConfig, "MOVED", false, false},
-    {"ASK", nullptr, C::kConfig, "ASK", false, false},
+    // Of a node of a cluster: it takes what is in its other slots.
+    {"MOVED", nullptr, C::kTopic, "MOVED", false, false},
+    {"ASK", nullptr, C::kTopic, "ASK", false, false},
     {"CROSSSLOT", nullptr, C::kConfig, "CROSSSLOT", false, false},
     {"WRONGTYPE", nullptr, C::kTopic, "WRONGTYPE", false, false},
     {"EXECABORT", nullptr, C::kInternal, "EXECABORT", false, false},
@@ -101,8 +102,7 @@ Error ReplyError(std::string_view reply) {
   const ReplyRule& rule = FindReplyRule(reply);
   std::string_view quote = reply.substr(0, FindIgnoringCase(reply, ", with args beginning"));
   std::string message = "the Redis server said: " + PrintableUtf8(quote, kLongestQuote);
-  if (rule.error_class == ErrorClass::kConfig &&
-      (rule.code == std::string_view("MOVED") || rule.code == std::string_view("ASK"))) {
+  if (rule.code == std::string_view("MOVED") || rule.code == std::string_view("ASK")) {
     message += " (the destination is a cluster; outbox speaks to single servers and to proxies)";
   }
   return {rule.error_class, rule.code, std::move(message)};
