@@ -1,7 +1,7 @@
 # The consumers of docs/consumers.md, as their page has them, in four languages, of Kafka and of a Redis stream's group: each is
 # killed (SIGKILL) a hundred times at random while events flow, and a ledger that no unique key protects has each event once. In one
 # life of ten what handles an event fails, once: when the event is marked and its effect not written, in a process that may live on. And
-# an answer of Redis is lost on its way.
+# an answer of Redis is lost on its way, and the database stays silent.
 # The server that they write to has not preloaded outbox. Then the same programs with a receive() that always says true: the
 # ledger has events twice, so the test can fail.
 #
@@ -115,13 +115,13 @@ if (!$emitter)
 # A consumer, as a process of its own.
 sub start
 {
-	my ($program, $topic, $database, $port_of_redis) = (@_, $redis->{port});
+	my ($program, $topic, $database, %at) = @_;
 	my $pid = fork() // die "fork: $!";
 	return $pid if $pid;
-	my $port = $inbox->port;
+	my $port = $at{database} // $inbox->port;
 	@ENV{qw(DATABASE DATABASE_URL JDBC_URL)} = ("host=127.0.0.1 port=$port user=app dbname=$database",
 		"postgres://app\@127.0.0.1:$port/$database?sslmode=disable", "jdbc:postgresql://127.0.0.1:$port/$database?user=app");
-	@ENV{qw(BROKERS REDIS INSTANCE GROUP TOPIC SESSION_MS FAILS)} = ($kafka->{bootstrap}, "redis://127.0.0.1:$port_of_redis", 'one', "group of $topic", $topic, 2000, "$topic.fails");
+	@ENV{qw(BROKERS REDIS INSTANCE GROUP TOPIC SESSION_MS FAILS)} = ($kafka->{bootstrap}, 'redis://127.0.0.1:' . ($at{redis} // $redis->{port}), 'one', "group of $topic", $topic, 2000, "$topic.fails");
 	delete @ENV{qw(PGHOST PGPORT PGDATABASE PGUSER)};
 	open STDIN, '<', '/dev/null';
 	open STDOUT, '>>', "$topic.log";
@@ -254,7 +254,7 @@ foreach my $program (grep { /redis/ } @now)
 	my $all = sub { return $inbox->safe_psql('remembers', "SELECT n FROM ledger WHERE n >= 16000000 AND n % 16 = $number{$program} ORDER BY ctid") eq join "\n", @emitted };
 	foreach my $how ('is closed', 'stays silent')
 	{
-		my $pid = start($program, $topic, 'remembers', $proxied);
+		my $pid = start($program, $topic, 'remembers', redis => $proxied);
 		$emit->();
 		ok(wait_until($all, 120), "$program: an event arrives");
 		$proxy->tell('redis', 'lose payload');
@@ -264,11 +264,50 @@ foreach my $program (grep { /redis/ } @now)
 		$redis->command('CLIENT', 'KILL', 'TYPE', 'normal') if $how eq 'is closed';
 		$emit->();
 		ok(wait_until(sub { waitpid($pid, POSIX::WNOHANG()) > 0 }, 60), "it ends where the connection $how") or kill KILL => $pid;
-		$pid = start($program, $topic, 'remembers', $proxied);
+		$pid = start($program, $topic, 'remembers', redis => $proxied);
 		ok(wait_until($all, 120), 'and goes on with what it was given before');
 		kill KILL => $pid;
 		waitpid $pid, 0;
 	}
+}
+
+# The database takes what it is sent and answers nothing any more, and nobody closes a connection: each of them ends by itself, and
+# goes on when it is started again.
+my $to_database = Outbox::Proxy::free_port();
+$proxy->start('database', $to_database, $inbox->port);
+$proxy->tell('database', 'pass');
+my $of_topic = sub
+{
+	my ($program, $topic, $first, $last) = @_;
+	my ($kind) = $program =~ /-(\w+)/;
+	return $node->safe_psql('postgres', "SELECT count(outbox.emit('$kind', 'one', 'tick', jsonb_build_object('n', 16 * i + $number{$program}), topic => '$topic')) FROM generate_series($first, $last) i");
+};
+my $once = sub
+{
+	my ($program, $first, $last) = @_;
+	return $inbox->safe_psql('remembers', "SELECT count(*) || ' ' || count(DISTINCT n) FROM ledger WHERE n % 16 = $number{$program} AND n / 16 BETWEEN $first AND $last") eq join ' ', ($last - $first + 1) x 2;
+};
+my %silent;
+foreach my $program (@now)
+{
+	$kafka->create_topic("silent-$program", 1) if $program =~ /kafka/;
+	$silent{$program} = start($program, "silent-$program", 'remembers', database => $to_database);
+	$of_topic->($program, "silent-$program", 2_000_000, 2_000_000);
+}
+foreach my $program (@now) { ok(wait_until(sub { $once->($program, 2_000_000, 2_000_000) }, 120), "$program: an event is handled") }
+$proxy->tell('database', 'forget');
+$of_topic->($_, "silent-$_", 2_000_001, 2_000_020) foreach @now;
+foreach my $program (@now)
+{
+	ok(wait_until(sub { waitpid($silent{$program}, POSIX::WNOHANG()) > 0 }, 240), "$program: it ends where the database stays silent") or kill KILL => $silent{$program};
+}
+$proxy->tell('database', 'pass');
+$silent{$_} = start($_, "silent-$_", 'remembers', database => $to_database) foreach @now;
+foreach my $program (@now)
+{
+	ok(wait_until(sub { $once->($program, 2_000_000, 2_000_020) }, 120), "$program: and goes on when it is started again");
+	kill KILL => $silent{$program};
+	waitpid $silent{$program}, 0;
 }
 $proxy->stop;
 

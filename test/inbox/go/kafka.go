@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"os"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -34,13 +35,16 @@ func consumeKafka(ctx context.Context, db *pgx.Conn) error {
 					id = string(header.Value)
 				}
 			}
-			if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+			handling, done := context.WithTimeout(ctx, 90*time.Second) // a database that answers nothing any more; handle() takes less
+			err := pgx.BeginFunc(handling, db, func(tx pgx.Tx) error {
 				var fresh bool
-				if err := tx.QueryRow(ctx, "SELECT outbox.receive($1, $2)", "billing", id).Scan(&fresh); err != nil || !fresh {
+				if err := tx.QueryRow(handling, "SELECT outbox.receive($1, $2)", "billing", id).Scan(&fresh); err != nil || !fresh {
 					return err
 				}
-				return handle(ctx, tx, record.Value) // nil: a tombstone
-			}); err != nil {
+				return handle(handling, tx, record.Value) // nil: a tombstone
+			})
+			done()
+			if err != nil {
 				return err
 			}
 			client.MarkCommitRecords(record)

@@ -42,20 +42,23 @@ func consumeRedis(ctx context.Context, db *pgx.Conn) error {
 			}
 		}
 		for _, entry := range entries {
-			if err := pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+			handling, done := context.WithTimeout(ctx, 90*time.Second) // a database that answers nothing any more; handle() takes less
+			err := pgx.BeginFunc(handling, db, func(tx pgx.Tx) error {
 				if len(entry.Values) == 0 {
 					return nil // the entry was trimmed away after this consumer was given it
 				}
 				var fresh bool
-				if err := tx.QueryRow(ctx, "SELECT outbox.receive($1, $2)", "billing", entry.Values["id"]).Scan(&fresh); err != nil || !fresh {
+				if err := tx.QueryRow(handling, "SELECT outbox.receive($1, $2)", "billing", entry.Values["id"]).Scan(&fresh); err != nil || !fresh {
 					return err
 				}
 				var payload []byte // nil: a tombstone
 				if text, ok := entry.Values["payload"].(string); ok {
 					payload = []byte(text)
 				}
-				return handle(ctx, tx, payload)
-			}); err != nil {
+				return handle(handling, tx, payload)
+			})
+			done()
+			if err != nil {
 				return err
 			}
 			if err := client.XAck(ctx, stream, "billing", entry.ID).Err(); err != nil {

@@ -3,6 +3,7 @@ import java.sql.DriverManager;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.UUID;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
@@ -20,7 +21,9 @@ public final class KafkaInbox {
         "max.poll.records", 50, // what a crash has come again
         "auto.offset.reset", "earliest");
     var bytes = new ByteArrayDeserializer();
-    try (var db = DriverManager.getConnection(env.get("JDBC_URL"));
+    var database = new Properties();
+    database.setProperty("socketTimeout", "90"); // seconds, of each query: a database that answers nothing any more
+    try (var db = DriverManager.getConnection(env.get("JDBC_URL"), database);
         var receive = db.prepareStatement("SELECT outbox.receive(?, ?)");
         var consumer = new KafkaConsumer<>(options, bytes, bytes)) {
       db.setAutoCommit(false);

@@ -4,6 +4,7 @@ import java.sql.DriverManager;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.UUID;
 import java.util.function.Function;
 import redis.clients.jedis.DefaultJedisClientConfig;
@@ -21,7 +22,9 @@ public final class RedisInbox {
     var options = DefaultJedisClientConfig.builder()
         .blockingSocketTimeoutMillis(10_000) // longer than block: a connection that nobody closed and nobody answers
         .build();
-    try (var db = DriverManager.getConnection(env.get("JDBC_URL"));
+    var database = new Properties();
+    database.setProperty("socketTimeout", "90"); // seconds, of each query: a database that answers nothing any more
+    try (var db = DriverManager.getConnection(env.get("JDBC_URL"), database);
         var receive = db.prepareStatement("SELECT outbox.receive(?, ?)");
         var redis = new UnifiedJedis(URI.create(env.get("REDIS")), options)) {
       db.setAutoCommit(false);

@@ -4,7 +4,10 @@ import pg from 'pg'
 import { handle } from './handle.mjs'
 
 // page: kafka
-const db = new pg.Client(process.env.DATABASE_URL)
+const db = new pg.Client({
+  connectionString: process.env.DATABASE_URL, connectionTimeoutMillis: 10000,
+  query_timeout: 90000, // of each query: a database that answers nothing any more
+})
 await db.connect()
 const kafka = new Kafka({ brokers: [process.env.BROKERS], logLevel: logLevel.ERROR })
 // kafkajs knows no static members: after a kill the partitions are free when the session is over.
@@ -21,7 +24,8 @@ await consumer.run({
       if (rows[0].fresh) await handle(db, message.value) // null: a tombstone
       await db.query('COMMIT')
     } catch (e) {
-      await db.query('ROLLBACK').catch(() => {}) // kafkajs calls again at once: the mark must be gone by then
+      // kafkajs calls again at once: the mark must be gone by then, or the program ends.
+      await db.query({ text: 'ROLLBACK', query_timeout: 5000 }).catch(() => process.exit(1))
       throw e
     }
   },

@@ -5,7 +5,10 @@ import { handle } from './handle.mjs'
 
 const stream = process.env.TOPIC
 // page: redis
-const db = new pg.Client(process.env.DATABASE_URL)
+const db = new pg.Client({
+  connectionString: process.env.DATABASE_URL, connectionTimeoutMillis: 10000,
+  query_timeout: 90000, // of each query: a database that answers nothing any more
+})
 await db.connect()
 const redis = new Redis(process.env.REDIS, {
   autoResendUnfulfilledCommands: false, maxRetriesPerRequest: 0, // XREADGROUP sent again would ask for what is next

@@ -1,5 +1,6 @@
 # A Kafka consumer that handles each event once: docs/consumers.md.
 import os
+import signal
 
 import psycopg
 from confluent_kafka import Consumer, KafkaException
@@ -16,7 +17,7 @@ consumer = Consumer({
     "auto.offset.reset": "earliest",
 })
 consumer.subscribe([TOPIC])
-with psycopg.connect(os.environ["DATABASE"], autocommit=True) as conn:
+with psycopg.connect(os.environ["DATABASE"], autocommit=True, connect_timeout=10) as conn:
     while True:
         record = consumer.poll(1.0)
         if record is None:
@@ -24,9 +25,11 @@ with psycopg.connect(os.environ["DATABASE"], autocommit=True) as conn:
         if record.error():
             raise KafkaException(record.error())
         headers = dict(record.headers())
+        signal.alarm(90)  # ends the program where the database answers nothing any more; handle() takes less
         with conn.transaction():
             new, = conn.execute("SELECT outbox.receive(%s, %s)", ["billing", headers["id"].decode()]).fetchone()
             if new:
                 handle(conn, record.value())  # None: a tombstone
+        signal.alarm(0)
         consumer.commit(record)  # asynchronous: what of it is lost comes again, and is not new then
 # page end

@@ -1,5 +1,6 @@
 # A consumer of a Redis stream's group that handles each event once: docs/consumers.md.
 import os
+import signal
 
 import psycopg
 import redis
@@ -20,7 +21,7 @@ try:
 except redis.ResponseError as e:
     if not str(e).startswith("BUSYGROUP"):
         raise
-with psycopg.connect(os.environ["DATABASE"], autocommit=True) as conn:
+with psycopg.connect(os.environ["DATABASE"], autocommit=True, connect_timeout=10) as conn:
     after = "0"  # first what this consumer was given before it died; then what is new: ">"
     while True:
         answer = dict(r.xreadgroup("billing", os.environ["INSTANCE"], {STREAM: after}, count=100, block=1000))
@@ -29,9 +30,11 @@ with psycopg.connect(os.environ["DATABASE"], autocommit=True) as conn:
             after = entries[-1][0] if entries else ">"
         for entry, fields in entries:
             if fields:  # none: the entry was trimmed away after this consumer was given it
+                signal.alarm(90)  # ends the program where the database answers nothing any more; handle() takes less
                 with conn.transaction():
                     new, = conn.execute("SELECT outbox.receive(%s, %s)", ["billing", fields[b"id"].decode()]).fetchone()
                     if new:
                         handle(conn, fields.get(b"payload"))  # None: a tombstone
+                signal.alarm(0)
             r.xack(STREAM, "billing", entry)
 # page end
