@@ -1,7 +1,7 @@
 # The consumers of docs/consumers.md, as their page has them, in four languages, of Kafka and of a Redis stream's group: each is
 # killed (SIGKILL) a hundred times at random while events flow, and a ledger that no unique key protects has each event once. In one
 # life of ten what handles an event fails, once: when the event is marked and its effect not written, in a process that may live on. And
-# an answer of Redis is lost on its way, and the database stays silent.
+# an answer of Redis is lost on its way, the database stays silent, and a topic is deleted and made anew while nobody reads it.
 # The server that they write to has not preloaded outbox. Then the same programs with a receive() that always says true: the
 # ledger has events twice, so the test can fail.
 #
@@ -310,6 +310,28 @@ foreach my $program (@now)
 	waitpid $silent{$program}, 0;
 }
 $proxy->stop;
+
+# Nobody reads a topic while it is deleted and made anew: its group has forgotten how far it was, and takes the new one from its
+# beginning, which has more in it than the old one had. (Who reads on meanwhile may begin in the middle.)
+foreach my $program (grep { /kafka/ } @now)
+{
+	my $topic = "anew-$program";
+	$kafka->create_topic($topic, 1);
+	my $pid = start($program, $topic, 'remembers');
+	$of_topic->($program, $topic, 3_000_000, 3_000_199);
+	ok(wait_until(sub { $once->($program, 3_000_000, 3_000_199) }, 120), "$program: a topic is read");
+	sleep 3; # its offset is committed by then; where it is not, this finds less
+	kill KILL => $pid;
+	waitpid $pid, 0;
+	$kafka->delete_topic($topic);
+	$kafka->create_topic($topic, 1);
+	$of_topic->($program, $topic, 3_000_200, 3_000_799);
+	ok(wait_until(sub { $kafka->count($topic) == 600 }, 120), 'deleted and made anew it has more than before');
+	$pid = start($program, $topic, 'remembers');
+	ok(wait_until(sub { $once->($program, 3_000_000, 3_000_799) }, 120), 'and who is started then handles all of it');
+	kill KILL => $pid;
+	waitpid $pid, 0;
+}
 
 # Without an inbox: the test can fail.
 $node->safe_psql('postgres', "DO \$\$ BEGIN FOR i IN 1 .. 3000 LOOP " . join("\n", emits('plain-', 8, @now)) . ' END LOOP; END $$');
