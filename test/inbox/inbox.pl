@@ -226,6 +226,7 @@ my @pids = map { $_->{pid} } values %$state;
 kill KILL => @pids;
 waitpid $_, 0 foreach @pids;
 wait_for_value($inbox, q(SELECT count(*) FROM pg_stat_activity WHERE usename = 'app'), 0);
+delete($look{remembers})->quit; # nobody asks it any more, and its timer goes on
 my @table;
 foreach my $program (@now)
 {
