@@ -529,11 +529,20 @@ void Incidents::SeeDeadLetters(parked::DeadLetters* dead, int64_t route_id, cons
   if (found == dead->of_route.end()) {
     return;
   }
-  int64_t& said_at = dead_said_at_[route_id];
-  if (said_at != 0 && now - said_at < kSayAgain) {
+  DeadSaid& said = dead_said_[route_id];
+  if (found->second.events != said.events) {
+    said.events = found->second.events;
+    said.last_at = now;
+  }
+  if (said.at != 0 && now - said.at < kSayAgain) {
     return;
   }
-  said_at = now;
+  // What waited for its minute may have been sent again since.
+  char age[64] = "";
+  if (now - said.last_at >= kSecond) {
+    pg_snprintf(age, sizeof(age), ", %.1f s before this line,", static_cast<double>(now - said.last_at) / kSecond);
+  }
+  said = {.at = now};
   const std::string name = Loggable(route);
   const std::string message = Loggable(found->second.last.message);
   const std::string code = Loggable(found->second.last.code);
@@ -541,12 +550,13 @@ void Incidents::SeeDeadLetters(parked::DeadLetters* dead, int64_t route_id, cons
   const char* n = name.c_str();
   const char* m = message.c_str();
   const char* c = code.c_str();
+  const char* a = age;
   dead->of_route.erase(found);
   pg::Guard([=] {
     ereport(WARNING,
             (errmsg_plural("outbox: %lld event of route \"%s\" became a dead letter",
                            "outbox: %lld events of route \"%s\" became dead letters", events, events, n),
-             errdetail("The last error is %s: %s", c, m),
+             errdetail("The last error%s is %s: %s", a, c, m),
              errhint("See outbox.dead_letter; outbox.retry() sends one again, outbox.redrive() many."),
              pg::LogEvent("dead_letters", {{"route", n}, {"events", pg::LogNumber(events)}, {"error_code", c}})));
   });

@@ -63,6 +63,11 @@ class Incidents {
   void SeeDeadLetters(parked::DeadLetters* dead, int64_t route_id, const std::string& route, int64_t now);
 
  private:
+  struct DeadSaid {
+    int64_t at = 0;
+    int64_t events = 0;  // of those that are not said yet, with when the last of them was seen
+    int64_t last_at = 0;
+  };
   using Lane = std::pair<int64_t, int>;  // of a route
   struct Episode {
     std::string what;    // for people
@@ -128,7 +133,7 @@ class Incidents {
   Episodes episodes_;
   std::map<int64_t, Topics> topics_;                      // by route
   std::set<std::pair<std::string, std::string>> warned_;  // server and code
-  std::map<int64_t, int64_t> dead_said_at_;               // by route
+  std::map<int64_t, DeadSaid> dead_said_;                 // by route
   std::map<std::string, Deaths> deaths_;                  // by server
   std::map<Lane, bool> troubled_;  // lanes that had a topic in trouble: is it there, in this turn
 };
