@@ -266,6 +266,9 @@ class RedisCheckup {
     if (request_.form == RecordForm::kStream) {
       AskWhatLossesNeed();
     }
+    if (request_.topic.empty()) {
+      TryWriting();
+    }
     pipeline_.Send(resp::Command({"INFO", "memory"}), [this](const redisReply& reply) {
       if (over_) {
         return;
@@ -278,6 +281,13 @@ class RedisCheckup {
              RedisSink::Library(),
          cluster_ + warnings_);
     });
+  }
+
+  // Whether the server takes writes at all: it judges its memory, its replicas and its cluster before it looks at the
+  // arguments, and no stream takes the id 0-0. That user's rights, and where that key would be, are a topic's matter.
+  void TryWriting() {
+    pipeline_.Send(resp::Command({"XADD", "outbox", "0-0", "id", "x"}),
+                   [this](const redisReply& reply) { Note("server", PassingError(reply)); });
   }
 
   // Without that events are delivered all the same.
