@@ -53,7 +53,6 @@ const Known kKnown[] = {
     {"DENIED Redis is running in protected mode", ErrorClass::kConfig, "DENIED", true},
     {"MOVED 3999 127.0.0.1:6381", ErrorClass::kTopic, "MOVED", false},
     {"ASK 3999 127.0.0.1:6381", ErrorClass::kTopic, "ASK", false},
-    {"ASK 3999 127.0.0.1:6381", ErrorClass::kConfig, "ASK", false},
     {"CROSSSLOT Keys in request don't hash to the same slot", ErrorClass::kConfig, "CROSSSLOT", false},
     {"WRONGTYPE Operation against a key holding the wrong kind of value", ErrorClass::kTopic, "WRONGTYPE", false},
     {"NOSCRIPT of a command that is not ours", ErrorClass::kDestination, "NOSCRIPT", false, true},
