@@ -87,7 +87,9 @@ sub round
 	}
 	else
 	{
-		is(told(), $before eq '' ? 'b' : "$before b", "$what: the lane that has lost something was put back, once");
+		# Ids that are ahead of the clock do not tell what is there: more may arrive twice, as the warning of them says.
+		my $as_well = $how{ahead} ? '(?: a)?' : '';
+		like(told(), qr/^\Q$before\E$as_well ?b$as_well$/, "$what: the lane that has lost something was put back, once");
 	}
 	return;
 }
@@ -99,10 +101,10 @@ my $tomorrow = (time + 86_400) * 1000;
 $redis->command('XADD', stream('a'), "$tomorrow-0", 'their', 'own');
 emit('a');
 at_rest('ids of tomorrow');
-round('ids of tomorrow');
+round('ids of tomorrow', ahead => 1);
 round('ids of tomorrow, whole', whole => 1);
 no_server_crashed($node);
 
 # With the worker the server ends, and comes back.
-round('the worker is gone', others => 1, after => 'exit');
+round('the worker is gone', others => 1, after => 'exit', ahead => 1);
 done_testing();
