@@ -31,10 +31,16 @@ ok(wait_for_value($node, q{SELECT count(*) FROM outbox_internal.parked}, '1'), '
 ok(wait_until(sub { there('every') eq 'had 4 parked 1' }), 'and delivered by the other route');
 sql(q{SELECT outbox.pause('r', reason => 'a test'), outbox.pause('every', reason => 'a test')});
 emit(3, 'waited');
+# Workers that leave have saved where they stand.
+sql('ALTER SYSTEM SET outbox.enabled = off');
+sql('SELECT pg_reload_conf()');
+ok(wait_for_value($node, q(SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'outbox relay%'), '0'), 'the workers have left');
 my $dump = $node->basedir . '/dump';
 $node->command_ok([ 'pg_dump', '-Fc', '-f', $dump, '-d', $node->connstr('postgres') ], 'a dump');
 sql('CREATE DATABASE copy TEMPLATE template0');
 $node->command_ok([ 'pg_restore', '--exit-on-error', '-d', $node->connstr('copy'), $dump ], 'restored');
+sql('ALTER SYSTEM RESET outbox.enabled');
+sql('SELECT pg_reload_conf()');
 $redis->command('DEL', qw(r every));
 
 $db = 'copy';
