@@ -384,7 +384,7 @@ OUTBOX_FUNCTION(outbox_create_route) {
     WarnOfBoth(name.c_str());
   }
   WarnWithoutWorkers();
-  WarnOfFewSlots(WantedHere(Access::kWrite));
+  WarnOfMissingProcesses(WantedHere(Access::kWrite));
   PG_RETURN_INT64(std::strtoll(id.c_str(), nullptr, 10));
 }
 

@@ -121,12 +121,12 @@ Cell WhyNobodyWorks() {
          : CountIdentities().IsCopy() ? "this outbox is a copy: outbox.adopt() has it publish from here"
          : !pg::settings.enabled      ? "outbox.enabled is off"
          : pg::settings.workers == 0  ? "outbox.workers is 0"
-         : IsTemplate()               ? "this database is a template, for which nothing of outbox runs"
+         : IsTemplate()               ? kTemplateText
          : HasNoSlot()                ? "outbox.max_databases is used up by other databases"
                                       : "no relay worker runs; outbox.process says why";
 }
 
-void WarnOfFewSlots(int mine) {
+void WarnOfMissingProcesses(int mine) {
   if (pg::Shared() == nullptr) {
     return;
   }

@@ -56,7 +56,8 @@ Identities CountIdentities();
 // Why nothing is published at all; nothing: a relay worker of this database runs.
 Cell WhyNobodyWorks();
 
-// Raises a warning with the number to set, if there is not room for all.
-void WarnOfFewSlots(int mine);
+// Raises a warning where not all processes of this database can run: it is a template, or there is not room, with the
+// number to set.
+void WarnOfMissingProcesses(int mine);
 
 }  // namespace outbox::admin

@@ -249,6 +249,6 @@ constexpr int kWithOneRoute = 2;  // a keeper and a relay worker: what an instal
 // outbox.look_again(): the launcher checks this database when the transaction commits.
 OUTBOX_FUNCTION(outbox_look_again) {
   outbox::pg::WakeLauncherAtCommit(true);
-  outbox::admin::WarnOfFewSlots(kWithOneRoute);
+  outbox::admin::WarnOfMissingProcesses(kWithOneRoute);
   PG_RETURN_VOID();
 }
