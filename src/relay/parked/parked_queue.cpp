@@ -164,6 +164,12 @@ bool ParkedQueue::ClaimSome(TurnContext* turn, format::RecordFormat* format) {
     }
     return false;
   }
+  moving_.BeginClaim(turn->clock->NowMicros());
+  for (const Claimed& claimed : chunk.events) {
+    if (claimed.replay == 0 && keys_.Holds(claimed.order_key)) {
+      moving_.OnClaimed(claimed.order_key);
+    }
+  }
   if (claim_.Begin(std::move(chunk), format, limits.now + kPausedMicros)) {
     not_before_ = turn->now + turn->options->poll_micros;  // the table will know of the pause by then
   }
@@ -223,6 +229,7 @@ bool ParkedQueue::Settle(const TurnContext& turn) {
   if (result != CallResult::kDone) {
     return result == CallResult::kLost;
   }
+  const int64_t settled_at = turn.clock->NowMicros();
   for (const Settlement& settled : outcomes) {
     topics_.OnSettled(settled.topic, settled.outcome != ParkedOutcome::kGiveBack);
     if (settled.outcome == ParkedOutcome::kDead) {
@@ -232,7 +239,7 @@ bool ParkedQueue::Settle(const TurnContext& turn) {
       continue;  // a refused copy (replay) holds nothing up
     }
     if (keys_.Holds(settled.claimed->order_key)) {
-      moving_.OnSettled(settled.claimed->order_key, settled.outcome, turn.now);
+      moving_.OnSettled(settled.claimed->order_key, settled.outcome, settled_at);
     }
     if (HoldsKey(settled.outcome, on_failure_)) {
       keys_.HoldLate(settled.claimed->order_key);
