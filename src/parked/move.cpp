@@ -4,7 +4,7 @@
 
 #include "base/uuid.h"
 #include "format/route_spec.h"
-#include "parked/rows.h"
+#include "parked/portions.h"
 #include "pg/sql.h"
 
 namespace outbox::parked {
@@ -12,8 +12,6 @@ namespace outbox::parked {
 using namespace pg::sql;
 
 namespace {
-
-constexpr uint64 kPortion = 2000;
 
 // Rows that belong to another lane than the one they are in.
 struct Moving {
@@ -56,7 +54,7 @@ bool Move(int64 route_id, Moving* moving) {
 }
 
 // Ends when `handle` returns false.
-bool ForEachPortion(int64 route_id, int32 lanes, bool (*handle)(int64, Moving*)) {
+bool ForEachMoving(int64 route_id, int32 lanes, bool (*handle)(int64, Moving*)) {
   static Statement parked = {
       "SELECT created_at, id, replay, convert_to(aggregate_id, 'UTF8'), lane FROM outbox_internal.parked"
       " WHERE route_id = $1"
@@ -65,49 +63,34 @@ bool ForEachPortion(int64 route_id, int32 lanes, bool (*handle)(int64, Moving*))
       5,
       {INT8OID, TIMESTAMPTZOID, UUIDOID, INT8OID, INT8OID},
       nullptr};
-  Datum after[] = {Int64GetDatum(route_id), TimestampTzGetDatum(DT_NOBEGIN), UuidDatum(Uuid{}),
-                   Int64GetDatum(PG_INT64_MIN), Int64GetDatum(kPortion)};
-  for (uint64 rows = kPortion; rows == kPortion;) {
-    CHECK_FOR_INTERRUPTS();
-    RunStatement(&parked, after);
-    SPITupleTable* read = SPI_tuptable;
-    rows = SPI_processed;
+  return ForEachPortion(&parked, route_id, Datum(0), [&](uint64 rows) {
     Moving moving(rows);
     for (uint64 row = 0; row < rows; row++) {
       bool isnull = false;
-      after[1] = ResultDatum(row, 0, &isnull);
-      const Uuid uuid = ResultUuid(row, 1);
-      after[2] = UuidDatum(uuid);
-      after[3] = ResultDatum(row, 2, &isnull);
       Datum key = ResultDatum(row, 3, &isnull);
       std::string_view aggregate_id;
       if (!isnull) {
         bytea* bytes = DatumGetByteaPP(key);
         aggregate_id = {VARDATA_ANY(bytes), static_cast<size_t>(VARSIZE_ANY_EXHDR(bytes))};
       }
-      auto belongs = static_cast<int32>(format::LaneOf(aggregate_id, uuid, static_cast<uint32>(lanes)));
+      auto belongs = static_cast<int32>(format::LaneOf(aggregate_id, ResultUuid(row, 1), static_cast<uint32>(lanes)));
       if (belongs != ResultInt32(row, 4)) {
-        moving.rows.Add(after[1], after[2], after[3]);
+        moving.rows.Add(ReadKey(row));
         moving.lane.Add(Int32GetDatum(belongs));
       }
     }
-    const bool going = moving.lane.count == 0 || handle(route_id, &moving);
-    SPI_freetuptable(read);
-    if (!going) {
-      return false;
-    }
-  }
-  return true;
+    return moving.lane.count == 0 || handle(route_id, &moving);
+  });
 }
 
 }  // namespace
 
 bool LockParkedToMove(int64 route_id, int32 lanes) {
-  return ForEachPortion(route_id, lanes, Lock);
+  return ForEachMoving(route_id, lanes, Lock);
 }
 
 void MoveParked(int64 route_id, int32 lanes) {
-  ForEachPortion(route_id, lanes, Move);
+  ForEachMoving(route_id, lanes, Move);
 }
 
 }  // namespace outbox::parked

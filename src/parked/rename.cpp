@@ -1,6 +1,6 @@
 // Rows that were parked while the route's topic was another [P].
 #include "base/order_key.h"
-#include "parked/rows.h"
+#include "parked/portions.h"
 #include "parked/statements.h"
 #include "pg/encoding.h"
 #include "pg/key_secret.h"
@@ -11,8 +11,6 @@ namespace outbox::parked {
 using namespace pg::sql;
 
 namespace {
-
-constexpr uint64 kPortion = 2000;
 
 bool IsTemplate(const ParkedOwner& owner, const format::RouteSpec& spec) {
   static Statement query = {"SELECT FROM outbox.route WHERE id = $1 AND topic = $2", 2, {INT8OID, TEXTOID}, nullptr};
@@ -94,33 +92,23 @@ bool RenameParked(const ParkedOwner& owner, bool block, format::RecordFormat* fo
   static Statement portion = {
       "SELECT p.created_at, p.id, p.replay, p.aggregate_type, p.event_type, p.aggregate_id, p.topic"
       " FROM outbox_internal.parked p WHERE p.route_id = $1 AND ROW(p.created_at, p.id, p.replay) > ROW($2, $3, $4)"
-      " AND p.lane = $5 AND p.order_key IS NOT NULL AND p.own_topic IS NULL"
-      " ORDER BY p.created_at, p.id, p.replay LIMIT $6",
+      " AND p.lane = $6 AND p.order_key IS NOT NULL AND p.own_topic IS NULL"
+      " ORDER BY p.created_at, p.id, p.replay LIMIT $5",
       6,
-      {INT8OID, TIMESTAMPTZOID, UUIDOID, INT8OID, INT4OID, INT8OID},
+      {INT8OID, TIMESTAMPTZOID, UUIDOID, INT8OID, INT8OID, INT4OID},
       nullptr};
   if ((only_if != nullptr && AreNamedSo(owner, block, *only_if, format)) || !IsTemplate(owner, format->spec())) {
     return false;
   }
   pg::LoadKeySecret();
-  Datum after[] = {Int64GetDatum(owner.lane.route_id), TimestampTzGetDatum(DT_NOBEGIN), UuidDatum(Uuid{}),
-                   Int64GetDatum(PG_INT64_MIN),        Int32GetDatum(owner.lane.lane),  Int64GetDatum(kPortion)};
   bool any = false;
-  for (uint64 rows = kPortion; rows == kPortion;) {
-    CHECK_FOR_INTERRUPTS();
-    RunStatement(&portion, after);
-    SPITupleTable* read = SPI_tuptable;
-    rows = SPI_processed;
+  ForEachPortion(&portion, owner.lane.route_id, Int32GetDatum(owner.lane.lane), [&](uint64 rows) {
     Renaming renaming(rows);
     Event event;
     for (uint64 row = 0; row < rows; row++) {
-      bool isnull = false;
-      after[1] = ResultDatum(row, 0, &isnull);
-      after[2] = UuidDatum(ResultUuid(row, 1));
-      after[3] = ResultDatum(row, 2, &isnull);
       if (!IsNamedSo(row, 3, format, &event)) {
         const std::string_view topic = format->Topic(event);
-        renaming.rows.Add(after[1], after[2], after[3]);
+        renaming.rows.Add(ReadKey(row));
         renaming.order_key.Add(
             Int64GetDatum(static_cast<int64>(OrderKey(topic, event.aggregate_type, event.aggregate_id))));
         renaming.topic.Add(ServerText(topic));
@@ -130,8 +118,8 @@ bool RenameParked(const ParkedOwner& owner, bool block, format::RecordFormat* fo
       Apply(owner, &renaming);
       any = true;
     }
-    SPI_freetuptable(read);
-  }
+    return true;
+  });
   return any;
 }
 

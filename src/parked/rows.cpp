@@ -93,14 +93,20 @@ void FrontColumns::AddTo(Arguments* arguments) {
   arguments->Add(id_.Array(UUIDOID));
 }
 
-void RowColumns::Add(const KeyPoint& point) {
-  Add(TimeDatum(point.created_at), UuidDatum(point.id), Int64GetDatum(point.replay));
+RowKey ReadKey(uint64 row) {
+  bool isnull = false;
+  const Datum created_at = ResultDatum(row, 0, &isnull);
+  return {created_at, UuidDatum(ResultUuid(row, 1)), ResultDatum(row, 2, &isnull)};
 }
 
-void RowColumns::Add(Datum created_at, Datum id, Datum replay) {
-  created_at_.Add(created_at);
-  id_.Add(id);
-  replay_.Add(replay);
+void RowColumns::Add(const KeyPoint& point) {
+  Add(RowKey{TimeDatum(point.created_at), UuidDatum(point.id), Int64GetDatum(point.replay)});
+}
+
+void RowColumns::Add(const RowKey& key) {
+  created_at_.Add(key.created_at);
+  id_.Add(key.id);
+  replay_.Add(key.replay);
 }
 
 void RowColumns::AddTo(Arguments* arguments) {

@@ -35,12 +35,19 @@ class FrontColumns {
   pg::Column created_at_, replay_, id_;
 };
 
+// What a row is known by within its route.
+struct RowKey {
+  Datum created_at, id, replay;
+};
+// From a row of the last result, which begins with these. Does not live in it.
+RowKey ReadKey(uint64 row);
+
 // Rows of one route, as arrays of created_at, id and replay.
 class RowColumns {
  public:
   explicit RowColumns(size_t rows) : created_at_(rows), id_(rows), replay_(rows) {}
   void Add(const KeyPoint& point);
-  void Add(Datum created_at, Datum id, Datum replay);
+  void Add(const RowKey& key);
   void AddTo(pg::Arguments* arguments);
   int count() const { return id_.count; }
 
