@@ -13,12 +13,11 @@
 #include "pg/settings.h"
 #include "pg/time_text.h"
 #include "pg/transaction.h"
+#include "pg/writable.h"
 
 extern "C" {
 #include "commands/trigger.h"
-#include "miscadmin.h"
 #include "storage/lmgr.h"
-#include "tcop/utility.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 }
@@ -85,12 +84,6 @@ uint64 DeleteMarks(int first, int last, const char* condition, int arguments, Oi
     rows += Delete(name, condition, arguments, types, values);
   }
   return rows;
-}
-
-// Said of the function that was called: what refuses else is a statement within it, which nobody has typed.
-void CheckMayWrite(const char* function) {
-  PreventCommandDuringRecovery(function);
-  PreventCommandIfReadOnly(function);
 }
 
 struct TakenBack {
@@ -187,7 +180,7 @@ void TellExpired(int64 events) {
 using namespace outbox::inbox;
 
 OUTBOX_FUNCTION(outbox_forget_received) {
-  CheckMayWrite("outbox.forget_received()");
+  outbox::pg::RequireWritable("outbox.forget_received()");
   RefuseNullName(PG_ARGISNULL(0), "forget_received", "consumer",
                  "outbox.forget_received('billing', '019a2c5e-7d1f-7000-8000-000000000000')");
   RefuseNullName(PG_ARGISNULL(1), "forget_received", "event_id",
@@ -219,7 +212,7 @@ OUTBOX_FUNCTION(outbox_forget_received) {
 }
 
 OUTBOX_FUNCTION(outbox_reprocess) {
-  CheckMayWrite("outbox.reprocess()");
+  outbox::pg::RequireWritable("outbox.reprocess()");
   RefuseNullName(PG_ARGISNULL(0), "reprocess", "consumer",
                  "outbox.reprocess('billing', since => '2026-01-31 12:00+00')");
   if (PG_ARGISNULL(1) || PG_ARGISNULL(2)) {
@@ -265,7 +258,7 @@ OUTBOX_FUNCTION(outbox_reprocess) {
 }
 
 OUTBOX_FUNCTION(outbox_forget_consumer) {
-  CheckMayWrite("outbox.forget_consumer()");
+  outbox::pg::RequireWritable("outbox.forget_consumer()");
   RefuseNullName(PG_ARGISNULL(0), "forget_consumer", "consumer", "outbox.forget_consumer('billing')");
   const text* consumer = PG_GETARG_TEXT_PP(0);
   CheckConsumerName(consumer);
@@ -297,7 +290,7 @@ OUTBOX_FUNCTION(outbox_seek_stream) {
       "1::bigint) ON CONFLICT (consumer, stream) DO UPDATE SET reached = excluded.reached",
       3,
       {TEXTOID, TEXTOID, INT8OID}};
-  CheckMayWrite("outbox.seek_stream()");
+  outbox::pg::RequireWritable("outbox.seek_stream()");
   RefuseNullName(PG_ARGISNULL(0), "seek_stream", "consumer", "outbox.seek_stream('billing', 'orders/0', 4711)");
   RefuseNullName(PG_ARGISNULL(1), "seek_stream", "stream", "outbox.seek_stream('billing', 'orders/0', 4711)");
   const text* consumer = PG_GETARG_TEXT_PP(0);

@@ -4,19 +4,16 @@
 
 #include "pg/rights.h"
 #include "pg/worker_slot.h"
+#include "pg/writable.h"
 
 extern "C" {
-#include "tcop/utility.h"
 #include "utils/fmgroids.h"
 }
 
 namespace outbox::admin {
 
 void RequireWritable(const char* function) {
-  pg::Guard([&] {
-    PreventCommandDuringRecovery(function);
-    PreventCommandIfReadOnly(function);
-  });
+  pg::Guard([&] { pg::RequireWritable(function); });
 }
 
 Cell CheckReason(const Cell& reason, bool required) {

@@ -7,7 +7,7 @@
 
 namespace outbox::admin {
 
-// Raises on a standby and in a read-only transaction (25006). `function`: with its brackets, "outbox.skip()".
+// As pg/writable.h.
 void RequireWritable(const char* function);
 
 // The reason as given, NULL if it is blank. If one is `required`, a missing or blank reason is an error.
