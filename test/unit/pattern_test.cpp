@@ -5,6 +5,8 @@
 
 #include <random>
 
+#include "base/like_pattern.h"
+
 namespace outbox::format {
 namespace {
 
@@ -32,6 +34,11 @@ TEST(Pattern, ExactStarPrefixAndInTheMiddle) {
   EXPECT_FALSE(Matches({"a*b*c"}, "acb"));
   EXPECT_FALSE(Matches({""}, "x"));
   EXPECT_TRUE(Matches({""}, ""));
+}
+
+TEST(Pattern, AsLikeWantsIt) {
+  EXPECT_EQ(LikeText("a*_%\\*", '%'), "a%\\_\\%\\\\%");
+  EXPECT_EQ(LikeText("a*_"), "a*\\_") << "just this text";
 }
 
 TEST(Pattern, OtherCharactersOfGlobsAndExpressionsAreThemselves) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/like_pattern.h"
 #include "pg/rights.h"
 #include "pg/worker_slot.h"
 #include "pg/writable.h"
@@ -66,17 +67,7 @@ std::string KeepRoute(const std::string& name) {
 }
 
 Cell LikePattern(const Cell& pattern) {
-  if (!pattern) {
-    return Cell();
-  }
-  std::string like;
-  for (char c : *pattern) {
-    if (c == '%' || c == '_' || c == '\\') {
-      like += '\\';
-    }
-    like += c == '*' ? '%' : c;
-  }
-  return like;
+  return pattern ? Cell(LikeText(*pattern, '%')) : Cell();
 }
 
 std::string StarInKeyHint(const Cell& aggregate_id) {

@@ -19,6 +19,7 @@
 #include "admin/operate/let_lanes_save.h"
 #include "admin/operate/parked_rows.h"
 #include "base/fault_point.h"
+#include "base/like_pattern.h"
 #include "days/day_table_ddl.h"
 #include "log/window/blank.h"
 #include "parked/erasures.h"
@@ -46,18 +47,6 @@ struct Counts {
   bool erased_unsent = false;  // of the day in hand: a lane may have it in memory
   int64 in_hand = 0;           // of these: on routes whose lane may have delivered some
 };
-
-// A LIKE pattern that matches exactly this text.
-std::string Exactly(const std::string& text) {
-  std::string like;
-  for (char c : text) {
-    if (c == '%' || c == '_' || c == '\\') {
-      like += '\\';
-    }
-    like += c;
-  }
-  return like;
-}
 
 struct Found {
   int64 created_at;
@@ -354,7 +343,7 @@ class Forgetter {
     WalkFilter filter;
     filter.since = since;
     filter.until = std::min(until, end_);
-    filter.aggregate_type = Exactly(key_.type);
+    filter.aggregate_type = outbox::LikeText(key_.type);
     filter.aggregate_id = key_.id;
     std::vector<KeptEvent> rows;
     WalkLog(filter, [&rows](const WalkedEvent& event) {

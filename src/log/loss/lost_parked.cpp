@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/fault_point.h"
+#include "base/like_pattern.h"
 #include "days/with_day_table.h"
 #include "format/route_spec.h"
 #include "log/loss/rewind_plan.h"
@@ -51,8 +52,8 @@ int64_t PutParkedBack(const LaneId& lane, int64_t at, const ParkedColumns& again
       " ON r.id = n.route_id JOIN outbox_internal.whole_log l ON l.created_at = n.created_at AND l.id = n.id"
       " WHERE l.created_at BETWEEN $6 AND $7 AND l.xid = ANY ($5)"
       " AND EXISTS (SELECT FROM (VALUES (r.aggregate_types, l.aggregate_type), (r.event_types, l.event_type))"
-      " f(patterns, value) WHERE NOT EXISTS (SELECT FROM unnest(f.patterns) p WHERE f.value LIKE"
-      " replace(replace(replace(replace(p, '\\', '\\\\'), '%', '\\%'), '_', '\\_'), '*', '%')))),"
+      " f(patterns, value) WHERE NOT EXISTS (SELECT FROM unnest(f.patterns) p WHERE f.value LIKE "
+      OUTBOX_LIKE_PATTERN("p") "))),"
       " k AS (SELECT o.*, EXISTS (SELECT FROM outbox.audit a WHERE a.event_id = o.id AND a.action = 'retry'"
       " AND a.detail -> 'edited' ->> 'topic' IS NOT NULL) AS moved"
       " FROM (SELECT * FROM ROWS FROM (unnest($3), unnest($4)) y(at, id) UNION ALL SELECT * FROM g) x"
