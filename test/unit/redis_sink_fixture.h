@@ -21,6 +21,16 @@ class RedisSinkTest : public ::testing::Test {
   bool Begin(const Options& options = {}, const std::vector<std::string>& server_options = {}) {
     return server_.Start(server_options) && Connect(options);
   }
+  // The same, of a server that takes no more than 1 MB of a client at once. `multi`: "+multi" or "-multi", whether the
+  // user may call it.
+  bool BeginWithLimit(const char* multi) {
+    server_.Stop();
+    if (!server_.Start({"--client-query-buffer-limit", "1mb"})) {
+      return false;
+    }
+    server_.Command({"ACL", "SETUSER", "default", multi});
+    return Connect();
+  }
   bool Connect(Options options = {}) {
     options.emplace("unix_socket", server_.socket());
     SinkConfig config{"test", options, 0, 0};
@@ -124,8 +134,9 @@ class RedisSinkTest : public ::testing::Test {
   std::unique_ptr<Driver> driver_;
 };
 
-#define BEGIN_OR_SKIP(...)                                    \
-  if (!Begin(__VA_ARGS__)) {                                  \
+#define BEGIN_OR_SKIP(...) OR_SKIP(Begin(__VA_ARGS__))
+#define OR_SKIP(begun)                                        \
+  if (!(begun)) {                                             \
     GTEST_SKIP() << "neither redis-server nor valkey-server"; \
   }
 

@@ -247,10 +247,7 @@ uint64_t SubmitUntilRefused(Driver* driver, const std::vector<TestRecord>& recor
 TEST_F(RedisSinkTest, ARecordAtWhichTheServerHangsUpIsRefused) {
   checks_server_ = true;
   for (const char* right : {"+multi", "-multi"}) {
-    server_.Stop();
-    BEGIN_OR_SKIP({}, {"--client-query-buffer-limit", "1mb"});
-    server_.Command({"ACL", "SETUSER", "default", right});
-    Connect();
+    OR_SKIP(BeginWithLimit(right));
     ASSERT_TRUE(UntilMet());
     sink_->Admit(sink_->identity()->server_run, false);
     const std::vector<TestRecord> records = {To("a", "k", "1"), To("b", "k", "2"), To("c", "k", "3")};
@@ -275,10 +272,7 @@ TEST_F(RedisSinkTest, ARecordAtWhichTheServerHangsUpIsRefused) {
 // again.
 TEST_F(RedisSinkTest, RecordsInARowAtWhichTheServerHangsUpAreRefused) {
   for (const char* right : {"+multi", "-multi"}) {
-    server_.Stop();
-    BEGIN_OR_SKIP({}, {"--client-query-buffer-limit", "1mb"});
-    server_.Command({"ACL", "SETUSER", "default", right});
-    Connect();
+    OR_SKIP(BeginWithLimit(right));
     std::vector<TestRecord> records = {To("s", "large", "1"), To("s", "larger", "2"), To("s", "k", "3")};
     records[0].body.assign(2000000, 'x');
     records[1].body.assign(3000000, 'x');
@@ -302,10 +296,7 @@ TEST_F(RedisSinkTest, RecordsInARowAtWhichTheServerHangsUpAreRefused) {
 // Of many that were on their way it is found after few closes, each time with a part of them.
 TEST_F(RedisSinkTest, ARecordAtWhichTheServerHangsUpIsFoundAmongMany) {
   for (const char* right : {"+multi", "-multi"}) {
-    server_.Stop();
-    BEGIN_OR_SKIP({}, {"--client-query-buffer-limit", "1mb"});
-    server_.Command({"ACL", "SETUSER", "default", right});
-    Connect();
+    OR_SKIP(BeginWithLimit(right));
     std::vector<TestRecord> records = ManyKeys(400);
     records[123].body.assign(2000000, 'x');
     const int64_t before = Connections();
