@@ -1,6 +1,7 @@
 // Module entry [P]: settings, shared memory, callbacks, launcher. No client library, no thread, nothing that owns.
 #include "admin/commands/foreign_keys.h"
 #include "admin/commands/loss_of_objects.h"
+#include "admin/commands/rows_of_another_version.h"
 #include "admin/commands/trigger_commands.h"
 #include "admin/commands/utility_hook.h"
 #include "base/version.h"
@@ -28,6 +29,7 @@ void _PG_init(void) {
   outbox::emit::InstallReplicaRoleHook();
   outbox::admin::InstallUtilityHook();
   outbox::admin::InstallDropHook();
+  outbox::admin::InstallOtherVersionHooks();
   outbox::admin::InstallTriggerHook();
   outbox::admin::InstallForeignKeyHook();
   outbox::pg::InstallPlanningHooks();

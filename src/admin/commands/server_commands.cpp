@@ -126,14 +126,16 @@ void RefuseServerInUse(const char* server, bool owned) {
                       "WHERE server = $1::name",
                       {Cell(server)})[0][0];
   if (names) {
-    const std::string undelivered = UndeliveredTo(server);
+    const bool unknown = pg::Guard([] { return OtherVersion(); }) != nullptr;
+    const std::string undelivered = unknown ? "" : UndeliveredTo(server);
     throw pg::UserError{
         ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
         "cannot drop server " + std::string(server) + " because routes of outbox use it",
         "Routes: " + *names + "." + (undelivered.empty() ? "" : " Undelivered: " + undelivered),
-        owned ? "Use outbox.drop_route() or alter_route(..., server => ...) first; or ALTER SERVER ... OWNER TO, "
-                "or REASSIGN OWNED, and the routes go on."
-              : "Use outbox.drop_route() or alter_route(..., server => ...) first."};
+        unknown ? "ALTER EXTENSION outbox UPDATE, then use outbox.drop_route() or alter_route(..., server => ...)."
+        : owned ? "Use outbox.drop_route() or alter_route(..., server => ...) first; or ALTER SERVER ... OWNER TO, "
+                  "or REASSIGN OWNED, and the routes go on."
+                : "Use outbox.drop_route() or alter_route(..., server => ...) first."};
   }
 }
 

@@ -42,6 +42,10 @@ using Plan = pg::Plan;
 // made. Throws PgError.
 bool HasTables(std::span<const char* const> tables);
 
+// The version of the extension, where it is not the library's: what its tables are is not known then. palloc'd;
+// nullptr: they are equal, or there is none, or it is just being made or updated. Plain.
+const char* OtherVersion();
+
 // The columns are returned in their types' text form. Throws PgError.
 std::vector<Row> RunSql(Access access, const char* sql, const std::vector<Cell>& params = {}, Plan plan = Plan::kUsual);
 

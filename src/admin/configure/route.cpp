@@ -337,19 +337,19 @@ void TellUnchanged(FunctionCallInfo fcinfo, const std::string& name) {
 
 }  // namespace
 
-// 0.1's have an argument less. There are its tables, too.
-static void RequireArguments(FunctionCallInfo fcinfo, int count) {
-  if (PG_NARGS() < count) {
+// 0.1's have an argument less, and there are its tables, too.
+static void RequireSameVersion() {
+  if (Guard([] { return OtherVersion(); }) != nullptr) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-                    "the extension of this database is older than the library",
-                    "Routes are made and changed again once it is updated; outbox.version() shows both versions.",
-                    "ALTER EXTENSION outbox UPDATE."};
+                    "the extension of this database is not of the library's version",
+                    "Routes are made, changed and dropped again once they are equal; outbox.version() shows both.",
+                    "ALTER EXTENSION outbox UPDATE, or restart the server after installing the new library."};
   }
 }
 
 OUTBOX_FUNCTION(outbox_create_route) {
   RequireWritable("outbox.create_route()");
-  RequireArguments(fcinfo, 14);
+  RequireSameVersion();
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   Cell server = TextArgument(fcinfo, 1);
   if (!server) {
@@ -391,7 +391,7 @@ OUTBOX_FUNCTION(outbox_create_route) {
 OUTBOX_FUNCTION(outbox_alter_route) {
   RequireWritable("outbox.alter_route()");
   LockToWrite({"route", "parked"});
-  RequireArguments(fcinfo, 13);
+  RequireSameVersion();
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   const Cell new_server = TextArgument(fcinfo, 1);
   std::optional<Destination> kept;
@@ -484,6 +484,7 @@ void DeleteBelongings(const Cell& route_id) {
 OUTBOX_FUNCTION(outbox_drop_route) {
   RequireWritable("outbox.drop_route()");
   LockToWrite({"route", "parked", "pause", "side_topic", "side_lane", "lane_start", "lane"});
+  RequireSameVersion();
   std::string name = CheckRouteName(TextArgument(fcinfo, 0));
   // Counted before the route is locked: its workers go on meanwhile.
   std::string unknown;  // why it is not known what waits

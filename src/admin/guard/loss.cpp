@@ -23,6 +23,9 @@ namespace {
 constexpr const char* kStateTables[] = {"log",       "log_spare",  "route",    "lane",    "progress", "parked",
                                         "side_lane", "side_topic", "adoption", "adopted", "identity", "foreign_event"};
 
+// What is asked of an extension of another version: undelivered.cpp.
+constexpr const char* kOfAnyVersion[] = {"log", "route", "parked"};
+
 constexpr const char* kWayOut =
     "Wait until they are delivered, or give them up: CALL outbox.seek(route, 'infinity', dry_run => false), "
     "outbox.skip(), "
@@ -46,6 +49,13 @@ void JudgeLoss(const Loss& loss, const std::string& command, bool keeps_audit, c
     }
     return;
   }
+  if (loss.uncounted) {
+    throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+                    "cannot " + command + " because events may be undelivered", loss.text,
+                    "ALTER EXTENSION outbox UPDATE, or restart the server after installing the new library; it is "
+                    "counted then. To lose "
+                    "them all the same: SET outbox.allow_loss = on."};
+  }
   throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + command + " because " + because, loss.text,
                   kWayOut};
 }
@@ -60,7 +70,7 @@ bool IsStateTable(const char* name) {
 }
 
 bool StateTablesExist() {
-  return HasTables(kStateTables);
+  return Guard([] { return OtherVersion(); }) == nullptr ? HasTables(kStateTables) : HasTables(kOfAnyVersion);
 }
 
 bool IsDayTable(Oid relation) {

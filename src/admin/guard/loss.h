@@ -14,6 +14,10 @@
 // What counts is found by `undelivered`; `loss` refuses it, or lets it through and tells; `loss_of_rows` asks when
 // rows go, `../commands/loss_of_objects` when something is dropped.
 //
+// Where the extension is of another version than the library (between the new files and ALTER EXTENSION UPDATE) its
+// positions cannot be read: what the log still has counts as undelivered, and commands are asked in place of triggers
+// (`../commands/rows_of_another_version`).
+//
 // The triggers work everywhere. DROP, DETACH and ALTER are seen where the library is loaded: in every session where it
 // is preloaded. The keeper's own drops have looked for themselves. DROP DATABASE is not looked at: the question cannot
 // be asked from another database.
@@ -51,7 +55,7 @@ void Warn(const std::string& message, const std::string& detail);
 
 // --- what it is about ---
 
-// Whether the extension is there with all objects that the check needs.
+// Whether the extension is there with all objects that the check needs, in its version.
 bool StateTablesExist();
 // A table without which events are lost, or an answer cannot be made, beside the log's day tables.
 bool IsStateTable(const char* name);

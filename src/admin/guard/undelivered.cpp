@@ -8,6 +8,11 @@
 #include "admin/lookup/open_emitters.h"
 #include "admin/lookup/parked_counts.h"
 #include "admin/lookup/route_lanes.h"
+#include "base/version.h"
+
+extern "C" {
+#include "utils/builtins.h"
+}
 
 namespace outbox::admin {
 
@@ -124,10 +129,40 @@ Loss Find(const Question& question) {
   return loss;
 }
 
+bool HasRows(const std::string& table) {
+  return !RunSql(Access::kRead, ("SELECT FROM " + table + " LIMIT 1").c_str()).empty();
+}
+
+// In whatever schema that version has it.
+std::string Qualified(const char* table) {
+  return pg::Guard([table]() -> const char* {
+    return quote_qualified_identifier(get_namespace_name(get_rel_namespace(pg::FindOurRelation(table))), table);
+  });
+}
+
+Loss FindUncounted(const Question& question, const std::string& version) {
+  Loss loss;
+  loss.uncounted = true;
+  loss.text = "The extension has version \"" + version + "\", the library \"" + kVersion +
+              "\": how far events were delivered is known once they are equal.";
+  const Cell route = question.route_id == kEverything ? Cell() : Cell(std::to_string(question.route_id));
+  const bool routes = !RunSql(Access::kRead,
+                              "SELECT FROM outbox.route WHERE server = coalesce($1::name, server) "
+                              "AND id = coalesce($2::bigint, id) LIMIT 1",
+                              {question.server == nullptr ? Cell() : Cell(question.server), route})
+                           .empty();
+  loss.any = routes && (question.gone != nullptr    ? true
+                        : question.table != nullptr ? HasRows(question.table)
+                                                    : HasRows(Qualified("log")) || HasRows(Qualified("parked")));
+  return loss;
+}
+
 }  // namespace
 
 Loss FindLoss(const Question& question) {
-  return AtLatestSnapshot([&question] { return Find(question); });
+  const char* version = pg::Guard([] { return OtherVersion(); });
+  return AtLatestSnapshot(
+      [&question, version] { return version == nullptr ? Find(question) : FindUncounted(question, version); });
 }
 
 std::string UndeliveredTo(const char* server) {

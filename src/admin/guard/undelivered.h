@@ -1,6 +1,8 @@
 // What counts as loss [P]: events that some route has not delivered, counted by route. Of the log what is behind the
 // route's lanes and wanted by it, of outbox_internal.parked what is not dead; events of this transaction included.
 // Where routes or lanes go, whatever open transactions have emitted counts as well. Dead letters are told of beside it.
+// Where the extension is of another version than the library, whatever the log still has counts: its positions cannot
+// be read.
 #pragma once
 
 #include <string>
@@ -16,6 +18,7 @@ constexpr size_t kRoutesTold = 10;
 
 struct Loss {
   bool any = false;
+  bool uncounted = false;  // the extension is of another version than the library: there may be some
   int64 dead = 0;
   std::string text;
 };
