@@ -6,12 +6,17 @@
 
 namespace outbox::pg {
 
-std::string LibraryDirectory() {
+const char* LibraryFile() {
   Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&LibraryDirectory), &info) == 0 || info.dli_fname == nullptr) {
+  return dladdr(reinterpret_cast<void*>(&LibraryFile), &info) == 0 ? nullptr : info.dli_fname;
+}
+
+std::string LibraryDirectory() {
+  const char* file = LibraryFile();
+  if (file == nullptr) {
     return pkglib_path;
   }
-  std::string path = info.dli_fname;
+  std::string path = file;
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? std::string(pkglib_path) : path.substr(0, slash);
 }

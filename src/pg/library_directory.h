@@ -6,5 +6,7 @@
 namespace outbox::pg {
 
 std::string LibraryDirectory();
+// outbox.so itself, by the name that it was loaded under. Plain; it lasts.
+const char* LibraryFile();
 
 }  // namespace outbox::pg

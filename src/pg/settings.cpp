@@ -4,6 +4,7 @@
 
 #include "base/traceparent.h"
 #include "base/uri.h"
+#include "pg/library_directory.h"
 
 namespace outbox::pg {
 
@@ -54,11 +55,35 @@ bool CheckInboxRetention(int*, void**, GucSource source) {
   return false;
 }
 
+// By a library: where it is only written in a file, or for a database, it is a placeholder.
+bool IsDefined(const char* setting) {
+  return GetConfigOption(setting, true, false) != nullptr &&
+         (GetConfigOptionFlags(setting, true) & GUC_CUSTOM_PLACEHOLDER) == 0;
+}
+
+// A file of another name or place is another library to the server, which loads both: of the second nothing works, and
+// PostgreSQL only says that it redefines a setting.
+void RefuseSecondCopy() {
+  void** loaded = find_rendezvous_variable("outbox library");
+  const char* file = LibraryFile();
+  if (IsDefined("outbox.enabled")) {
+    ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+                    errmsg("another copy of the library of outbox is loaded already"),
+                    errdetail("Loaded is \"%s\", and this one is \"%s\"; shared_preload_libraries is \"%s\".",
+                              *loaded != nullptr ? static_cast<const char*>(*loaded) : "?",
+                              file != nullptr ? file : "?", shared_preload_libraries_string),
+                    errhint("The functions of the extension are in $libdir/outbox: have shared_preload_libraries name "
+                            "it as 'outbox', without a path, and restart the server.")));
+  }
+  *loaded = const_cast<char*>(file);
+}
+
 char* cloudevents_source;  // asked for in SQL, with the routes: log/progress/routes.cpp
 
 }  // namespace
 
 void DefineSettings() {
+  RefuseSecondCopy();
   // Settings of the server's start cannot be defined later: where the module is loaded by a session, they have no use
   // but must not end it.
   GucContext at_start = process_shared_preload_libraries_in_progress ? PGC_POSTMASTER : PGC_SIGHUP;
