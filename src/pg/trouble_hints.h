@@ -13,6 +13,17 @@ inline constexpr const char* kSinkProgramHint =
     "its "
     "libraries are installed (ldd on the program). Where it was replaced since the server was started, restart that.";
 
+// SIGSYS, by ChildProcess::ExitText(): the program is all right, and ldd finds nothing.
+inline constexpr const char* kCallFilterHint =
+    "The filter of system calls that the server runs under (a container's seccomp profile, SystemCallFilter= of its "
+    "service) ends the sink's program for one that confines it: let it call capset, prctl, seccomp and landlock_*, or "
+    "have the filter answer with an error (SystemCallErrorNumber=EPERM), which the program takes, and restart the "
+    "server.";
+
+inline const char* SinkHint(std::string_view message) {
+  return message.find("seccomp") != message.npos ? kCallFilterHint : kSinkProgramHint;
+}
+
 // A certificate that one of the two sides does not accept.
 inline bool IsOfTls(std::string_view code) {
   return code == "_SSL" || code == "TLS";

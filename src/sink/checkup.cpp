@@ -47,7 +47,8 @@ void Checkup::Fail(const char* code, std::string message) {
 
 void Checkup::Died() {
   if (tried_other_ || !PassOver(executable_)) {
-    Fail("SINK_DIED", "the sink process ended before it had an answer");
+    process_.End();
+    Fail("SINK_DIED", "the sink process ended before it had an answer: " + process_.ExitText());
     return;
   }
   tried_other_ = true;

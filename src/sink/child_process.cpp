@@ -172,8 +172,9 @@ std::string ChildProcess::ExitText() const {
     return "the sink process closed its connection and did not end by itself";
   }
   if (WIFSIGNALED(status_)) {
-    return "the sink process was ended by signal " + std::to_string(WTERMSIG(status_)) + " (" +
-           strsignal(WTERMSIG(status_)) + ")";
+    const int number = WTERMSIG(status_);
+    return "the sink process was ended by signal " + std::to_string(number) + " (" + strsignal(number) + ")" +
+           (number == SIGSYS ? ": a seccomp filter that the server runs under does not let it be" : "");
   }
   return "the sink process ended with exit code " + std::to_string(WEXITSTATUS(status_));
 }
@@ -208,7 +209,6 @@ bool ChildProcess::Reap() {
 void ChildProcess::End() {
   Disconnect();
   const int64_t begin = MonotonicMicros();
-  bool killed = false;
   while (pid_ >= 0 && !Reap()) {
     const int64_t spent = MonotonicMicros() - begin;
     if (spent >= kEndLimit) {
@@ -218,9 +218,8 @@ void ChildProcess::End() {
       pid_ = -1;
       break;
     }
-    if (!killed && spent >= kEndGrace) {
-      kill(pid_, SIGKILL);
-      killed = true;
+    if (!killed_ && spent >= kEndGrace) {
+      Kill();
     }
     Nap();
   }

@@ -45,7 +45,7 @@ std::string HintFor(const Error& error) {
         return pg::kNoStandbyHint;
       }
       if (error.code.starts_with(pg::kSinkCodes)) {
-        return pg::kSinkProgramHint;
+        return pg::SinkHint(error.message);
       }
       if (pg::IsOfTls(error.code)) {
         return pg::kTlsHint;

@@ -194,8 +194,8 @@ void CheckLaneChanges(Findings* findings) {
 namespace {
 
 // Of trouble of class config: what somebody has to do about it.
-const char* ForAPerson(std::string_view code) {
-  return code.starts_with(pg::kSinkCodes) ? pg::kSinkProgramHint
+const char* ForAPerson(std::string_view code, std::string_view message) {
+  return code.starts_with(pg::kSinkCodes) ? pg::SinkHint(message)
          : code == pg::kNoStandby         ? pg::kNoStandbyHint
          : code == pg::kTwoClusters       ? pg::kTwoClustersHint
          : pg::IsOfTls(code)              ? pg::kTlsHint
@@ -294,7 +294,7 @@ void NoteTrouble(const LaneRecord& lane, const std::string& name, const LaneView
   trouble->person = met.error_class == ErrorClass::kConfig || unreadable || ahead || no_xids;
   trouble->hint = view.state == LaneState::kPaused ? kPausedHint
                   : servers != nullptr             ? servers
-                  : trouble->person                ? ForAPerson(met.code)
+                  : trouble->person                ? ForAPerson(met.code, met.message)
                   : met.error_class == ErrorClass::kTopic
                       ? pg::TopicHint(met.code) + std::string("; it is tried again by itself.")
                   : view.next_try_unix == 0 ? "It is being tried again by itself, right now; see outbox.destination."
@@ -585,7 +585,7 @@ void CheckDestinations(Findings* findings) {
         (view.only_warning ? "works, but " : "gets nothing" + from + " (" + BreakerStateName(view.state) + "): ") +
         std::string(view.trouble.code) + ": " + view.trouble.message;
     if (view.trouble.error_class == ErrorClass::kConfig) {
-      findings->Problem("destination", detail, ForAPerson(view.trouble.code));
+      findings->Problem("destination", detail, ForAPerson(view.trouble.code, view.trouble.message));
     } else {
       findings->Warn("destination", detail,
                      view.only_warning && view.trouble.code == std::string_view(pg::kThrottled) ? pg::kThrottledHint
