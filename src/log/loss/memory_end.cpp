@@ -47,6 +47,13 @@ int64_t NewestThere(std::span<const Sample> samples, const Answers& answers) {
   return there;
 }
 
+// One that is lacking is lost: Survived() has come to where the memory ends.
+bool ShowsLoss(std::span<const sink::StreamEnd> ends, const std::string& survived) {
+  return std::any_of(ends.begin(), ends.end(), [&survived](const sink::StreamEnd& end) {
+    return end.lacking && sink::PlaceBefore(survived, end.acknowledged);
+  });
+}
+
 // When all that is there was noted, at the latest: where a stream has lost its end, when the first was noted that is
 // not there.
 int64_t AllNotedBy(std::span<const Sample> samples, const Answers& answers) {
@@ -99,6 +106,7 @@ void AddSample(Sample sample, std::vector<Sample>* samples) {
 MemoryEnd JudgeEnds(std::span<const Sample> samples, std::span<const sink::StreamEnd> ends) {
   MemoryEnd judged;
   judged.survived = sink::Survived(ends);
+  const bool shows_loss = ShowsLoss(ends, judged.survived);
   const Answers answers = LastAnswers(ends);
   judged.there = NewestThere(samples, answers);
   const int64_t all_noted_by = AllNotedBy(samples, answers);
@@ -111,6 +119,9 @@ MemoryEnd JudgeEnds(std::span<const Sample> samples, std::span<const sink::Strea
     }
     if (IsAhead(sample)) {
       speaking.erase(sample.stream);
+    }
+    if (answer == nullptr && !shows_loss && sink::PlaceBefore(judged.survived, sample.acknowledged)) {
+      judged.survived = sample.acknowledged;
     }
   }
   std::string_view kept;
@@ -209,10 +220,11 @@ void LowerToLost(std::string_view server_run, int64_t upto, MemoryEnd* end) {
 }
 
 bool FindGap(std::span<const Sample> samples, std::span<const sink::StreamEnd> ends, int64_t* there, int64_t* gone) {
-  *there = NewestThere(samples, LastAnswers(ends));
+  const Answers answers = LastAnswers(ends);
+  *there = NewestThere(samples, answers);
   *gone = PG_INT64_MAX;
   for (const Sample& sample : samples) {
-    if (sample.at > *there) {
+    if (sample.at > *there && AnswerTo(sample, answers) != nullptr) {
       *gone = std::min(*gone, sample.at);
     }
   }

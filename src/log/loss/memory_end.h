@@ -8,6 +8,9 @@
 // than those of what is there for that: it is lost if it was certainly written after all that is there. Survived()
 // becomes an id before the first that such a stream has lost, and what was noted long before something that is there is
 // not lost, whatever its id.
+//
+// A stream that nothing was answered about shows no loss: another node of a cluster has it by now, or the answer is too
+// large. What it had is lost only where others show that the server's memory ends before it.
 #pragma once
 
 #include <cstdint>
