@@ -18,9 +18,7 @@ constexpr int kMaxPieces = 32;
 }  // namespace
 
 void FrameReader::MakeRoom() {
-  if (begin_ == end_) {
-    LetGo();
-  }
+  Done();
   if (capacity_ - end_ >= kIoSize) {
     return;
   }
@@ -66,7 +64,10 @@ IoState FrameReader::Fill(int fd, bool* got) {
   return state_;
 }
 
-void FrameReader::LetGo() {
+void FrameReader::Done() {
+  if (begin_ != end_) {
+    return;
+  }
   begin_ = end_ = 0;
   if (capacity_ > kKeepBuffer) {
     buffer_.reset();
@@ -75,9 +76,7 @@ void FrameReader::LetGo() {
 }
 
 bool FrameReader::Next(Frame* frame) {
-  if (begin_ == end_) {
-    LetGo();  // what was handed out may lie elsewhere by now
-  }
+  Done();
   if (state_ == IoState::kBroken || buffered() < kFrameHeader) {
     return false;
   }

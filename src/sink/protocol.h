@@ -85,11 +85,12 @@ class FrameReader {
   bool drained() const { return drained_; }
   // The next whole frame. False: need more (state() == kOk) or nonsense (kBroken).
   bool Next(Frame* frame);
+  // What Next() has handed out lies elsewhere by now: where it took many megabytes they are given back.
+  void Done();
   IoState state() const { return state_; }
   size_t buffered() const { return end_ - begin_; }
 
  private:
-  void LetGo();  // nothing is in it
   void MakeRoom();
 
   size_t max_frame_;

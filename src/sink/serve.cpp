@@ -331,6 +331,7 @@ class ServeLoop {
     if (sink_ == nullptr || !DecodeSubmit(body, &batch)) {
       return false;
     }
+    reader_.Done();
     pending_bytes_ += batch.records.size();
     pending_records_ += batch.count;
     OUTBOX_FAULT_POISON(batch.records);
