@@ -265,17 +265,21 @@ bool AnyDelivers(const FoundEvent& event) {
                 {Cell(outbox::UuidText(event.id)), UnixMicrosCell(event.created_at)})[0][0] == "t";
 }
 
-// Whether parked events wait; those scheduled for later count only if `scheduled`. Three queries, each with an index of
-// its own.
+// Whether parked events wait; those scheduled for later count only if `scheduled`. What was emitted after `until` is
+// not meant. What is dated later than now was emitted before all the same: while the clock was ahead that
+// outbox.reset_clock() put back. Three queries, each with an index of its own.
 bool AnyIsParked(int64 until, bool scheduled) {
+  const int64 now = Guard([] { return outbox::pg::ClockNow(); });
   return RunSql(Access::kLatest,
                 "SELECT EXISTS (SELECT FROM outbox_internal.waiting p JOIN outbox.route r ON p.route_id = r.id "
-                "  WHERE p.created_at <= $1::timestamptz)"
+                "  WHERE p.created_at <= $1::timestamptz OR p.created_at > $3::timestamptz)"
                 " OR EXISTS (SELECT FROM outbox_internal.due_shared p JOIN outbox.route r ON p.route_id = r.id "
-                "  WHERE p.state = 'retrying' AND p.created_at <= $1::timestamptz)"
+                "  WHERE p.state = 'retrying' AND (p.created_at <= $1::timestamptz OR p.created_at > $3::timestamptz))"
                 " OR EXISTS (SELECT FROM outbox_internal.parked p JOIN outbox.route r ON p.route_id = r.id "
-                "  WHERE p.due_at <= $2::timestamptz AND p.created_at <= $1::timestamptz)",
-                {UnixMicrosCell(until), scheduled ? Cell("infinity") : UnixMicrosCell(outbox::pg::BelievedWall())},
+                "  WHERE p.due_at <= $2::timestamptz AND (p.created_at <= $1::timestamptz OR p.created_at > "
+                "$3::timestamptz))",
+                {UnixMicrosCell(until), scheduled ? Cell("infinity") : UnixMicrosCell(outbox::pg::BelievedWall()),
+                 UnixMicrosCell(now)},
                 outbox::admin::Plan::kIndexOrder)[0][0] == "t";
 }
 
