@@ -105,7 +105,8 @@ inline constexpr const char* kUsedXidsHint =
     "Stop the server, have pg_resetwal -x set an id above all that were ever used, and -e the epoch that the error's "
     "detail in the server's log names, where that has gone back, and start it: lanes go on then. "
     "After that send what was emitted meanwhile, of each route: CALL outbox.seek(route, since, dry_run => false), with "
-    "the time at which the ids went back. docs/when-things-go-wrong.md, \"Transaction ids have gone back\", says more.";
+    "the time at which the ids went back. docs/when-things-go-wrong.md, \"Transaction ids have gone back\", says more; "
+    "where the lanes came by a dump, read that first: the ids are to be left alone then.";
 
 inline constexpr const char* kPositionAhead = "POSITION_AHEAD";
 

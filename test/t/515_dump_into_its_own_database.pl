@@ -24,9 +24,9 @@ my $out = restore('shop');
 my %said;
 $said{$_}++ foreach $out =~ /^(?:pg_restore: error: .*ERROR: |(?:DETAIL|HINT): ) +(.*)/mg;
 is_deeply([ sort keys %said ], [
-	'Restore into a new database, and keep applications away until it is restored; ALTER DATABASE ... RENAME TO gives it the name of the old one.',
+	'Restore into a new database, and keep applications away until it is restored; ALTER DATABASE ... RENAME TO gives it the name of the old one. Where this is a new one, CREATE DATABASE another: it has another number.',
 	'cannot restore into an outbox that is in use',
-	'outbox_internal.identity names this very database: it is used already, or the dump was made of it. What a dump says of positions and of what waits is not of now.' ],
+	'outbox_internal.identity names this very database: it is used already, or the dump was made of it, or of one with the same number on another server that was made of the same files. What a dump says of positions and of what waits is not of now.' ],
 	'refused, and why') or diag $out;
 my $hint = q(SELECT hint FROM outbox.doctor() WHERE detail = 'Route "r" has no lanes: nothing of it is delivered.');
 like(sql($hint), qr/^A dump was restored into the database that it was made of/, 'doctor() knows');

@@ -31,10 +31,12 @@ bool MayComeInto(const char* name) {
 UserError RestoredIntoUse(const char* named_by) {
   return {ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot restore into an outbox that is in use",
           std::string(named_by) +
-              " names this very database: it is used already, or the dump was made of it. "
-              "What a dump says of positions and of what waits is not of now.",
+              " names this very database: it is used already, or the dump was made of it, or of one with the same "
+              "number on another server that was made of the same files. What a dump says of positions and of what "
+              "waits is not of now.",
           "Restore into a new database, and keep applications away until it is restored; ALTER DATABASE ... "
-          "RENAME TO gives it the name of the old one."};
+          "RENAME TO gives it the name of the old one. Where this is a new one, CREATE DATABASE another: it has "
+          "another number."};
 }
 
 // Positions, ticks, owners: lanes that work here would take those of a dump for their own.

@@ -91,10 +91,11 @@ void CheckRoutes(Findings* findings) {
     seen.insert(row[0].value());
     findings->Problem(
         "route", "Route \"" + row[0].value() + "\" has no lanes: nothing of it is delivered.",
-        std::string(row[1] == "t" ? "Somebody has deleted them."
-                                  : "A dump was restored into the database that it was made of, where its lanes are "
-                                    "refused: restore it into a new one. Or somebody has deleted them past all "
-                                    "triggers.") +
+        std::string(row[1] == "t"
+                        ? "Somebody has deleted them."
+                        : "A dump was restored into the database that it was made of, or into one with the "
+                          "same number on another server that was made of the same files, where its lanes "
+                          "are refused: restore it into a new one. Or somebody has deleted them past all triggers.") +
             " drop_route() and create_route(..., start => 'earliest') make it again, with what the log still has.");
   }
   if (seen.empty() && NothingButInbox()) {
