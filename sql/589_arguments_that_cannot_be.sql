@@ -51,6 +51,14 @@ SELECT * FROM outbox.parked_content('018e5d0c-7a2b-7c33-9d1e-5a4b3c2d1e0f', rout
 SELECT outbox.adopt(keep_positions => NULL);
 SELECT outbox.reset_clock(NULL);
 
+-- A time that is before all others, or after them, is called what it is.
+SET TimeZone = 'UTC';
+CALL outbox.replay(since => '-infinity', until => '4714-11-24 00:00:00+00 BC', route => 'r');
+CALL outbox.replay(since => '294276-12-31 23:59:59+00', route => 'r');
+CALL outbox.redrive(until => '0001-01-01 00:00:00+00');
+CALL outbox.redrive(until => '-infinity');
+RESET TimeZone;
+
 -- A topic of no name is not the same as none.
 SELECT * FROM outbox.test_server('regress_cannot_be', topic => '');
 SELECT * FROM outbox.test_server('regress_cannot_be', topic => NULL);

@@ -36,8 +36,8 @@ namespace {
 constexpr int64 kFirst = -62135596800LL * USECS_PER_SEC;
 constexpr int64 kLast = 253402300799LL * USECS_PER_SEC;
 
-pg::UserError MatchesNothing(const char* what, const char* why) {
-  return pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, std::string(what) + ": no event would match", why,
+pg::UserError MatchesNothing(const std::string& what, const char* why) {
+  return pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, what + ": no event would match", why,
                        "Leave it out where there is no such limit."};
 }
 
@@ -58,16 +58,20 @@ Cell TimeTextArgument(FunctionCallInfo fcinfo, int number) {
   return Cell(pg::Guard([time] { return pg::UtcText(time); }));
 }
 
-void RequireOrder(std::optional<int64> since, std::optional<int64> until) {
-  if (since && *since >= kLast) {
-    throw MatchesNothing("since is infinity", "It is the first time that is taken.");
+void RequireOrder(FunctionCallInfo fcinfo, int since, int until) {
+  const std::optional<int64> first = TimeArgument(fcinfo, since);
+  const std::optional<int64> end = TimeArgument(fcinfo, until);
+  // As it was given, for it may be beyond what is compared.
+  if (first && *first >= kLast) {
+    throw MatchesNothing("since is " + TimeTextArgument(fcinfo, since).value(), "It is the first time that is taken.");
   }
-  if (until && *until <= kFirst) {
-    throw MatchesNothing("until is -infinity", "It is the first time that is not taken any more.");
+  if (end && *end <= kFirst) {
+    throw MatchesNothing("until is " + TimeTextArgument(fcinfo, until).value(),
+                         "It is the first time that is not taken any more.");
   }
-  if (since && until && *since >= *until) {
+  if (first && end && *first >= *end) {
     throw pg::UserError{ERRCODE_INVALID_PARAMETER_VALUE, "since must be before until",
-                        "It is " + UnixMicrosText(*since) + ", and until is " + UnixMicrosText(*until) + ".",
+                        "It is " + UnixMicrosText(*first) + ", and until is " + UnixMicrosText(*end) + ".",
                         "since is the first time that is taken, until the first that is not taken any more."};
   }
 }

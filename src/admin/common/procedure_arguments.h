@@ -12,7 +12,8 @@ double RateArgument(FunctionCallInfo fcinfo, int number);
 std::optional<int64> TimeArgument(FunctionCallInfo fcinfo, int number);
 // As it was given, in the one form in which times are kept; nothing: NULL.
 Cell TimeTextArgument(FunctionCallInfo fcinfo, int number);
-// Refuses a time that ends before it begins, or as it does, and one that begins or ends where nothing is.
-void RequireOrder(std::optional<int64> since, std::optional<int64> until);
+// Refuses a time, given as the arguments of these numbers, that ends before it begins, or as it does, and one that
+// begins or ends where nothing is.
+void RequireOrder(FunctionCallInfo fcinfo, int since, int until);
 
 }  // namespace outbox::admin

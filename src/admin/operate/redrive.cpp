@@ -35,7 +35,6 @@ struct Selection {
 Selection ReadFilters(FunctionCallInfo fcinfo, TimestampTz started) {
   Selection selection;
   JsonObject given;
-  std::optional<int64> since, until;
   for (size_t i = 0; i < kFilters; i++) {
     const bool is_time = i == 5 || i == 6;
     const int number = static_cast<int>(i);
@@ -47,13 +46,12 @@ Selection ReadFilters(FunctionCallInfo fcinfo, TimestampTz started) {
     given.Add(kFilterNames[i], value);
     if (is_time) {
       const std::optional<int64> at = TimeArgument(fcinfo, number);
-      (i == 5 ? since : until) = at;
       selection.params.push_back(at ? Cell(UnixMicrosText(*at)) : Cell());
     } else {
       selection.params.push_back(i == 0 || i == 3 ? value : LikePattern(value));
     }
   }
-  RequireOrder(since, until);
+  RequireOrder(fcinfo, 5, 6);
   selection.params.push_back(TimestampCell(started));
   selection.route = selection.params[0];
   selection.text = given.Text();

@@ -42,7 +42,8 @@ bool GivenUpToo(FunctionCallInfo fcinfo) {
 }
 
 // Where it begins and ends. `until` is fixed, so that a session that resumes it ends at the same event.
-void ReadTimes(ReplayRequest* request, std::optional<int64> since, std::optional<int64> until) {
+void ReadTimes(FunctionCallInfo fcinfo, ReplayRequest* request) {
+  const std::optional<int64> since = TimeArgument(fcinfo, 0), until = TimeArgument(fcinfo, 1);
   WalkFilter& filter = request->filter;
   if (filter.ids) {
     for (const Row& row : RunSql(Access::kWrite, "SELECT DISTINCT unnest($1::uuid[])", {filter.ids})) {
@@ -60,7 +61,7 @@ void ReadTimes(ReplayRequest* request, std::optional<int64> since, std::optional
                     "It has to be known which days of the log to read.",
                     "since => '-infinity' takes everything that is still in the log."};
   }
-  RequireOrder(since, until);
+  RequireOrder(fcinfo, 0, 1);
   filter.until = std::min(until.value_or(INT64_MAX), NewestTime() + kPgEpochMicros + 1);
   if (since && *since >= filter.until) {
     throw UserError{
@@ -90,7 +91,7 @@ void ReadRequest(FunctionCallInfo fcinfo, ReplayRequest* request) {
     given.AddRaw("include_given_up", "true");
   }
   request->given = given.Text();
-  ReadTimes(request, TimeArgument(fcinfo, 0), TimeArgument(fcinfo, 1));
+  ReadTimes(fcinfo, request);
 }
 
 // Reads an interrupted replay: what was asked for then, from behind what has been copied. Unless it is a dry run, this
