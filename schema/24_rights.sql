@@ -180,7 +180,7 @@ BEGIN
       HINT = format('Pass a role name, such as ''%s''.', CASE action WHEN 'operate' THEN 'oncall' ELSE 'app' END);
   END IF;
   IF NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = role::oid) THEN
-    RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('role %s does not exist', role),
+    RAISE EXCEPTION USING ERRCODE = 'undefined_object', MESSAGE = format('role %s does not exist', role::oid),  -- as a regrole, 0 is a hyphen
       DETAIL = 'There is no role of that number.', HINT = 'Pass a role name, such as ''app''.';
   END IF;
 END

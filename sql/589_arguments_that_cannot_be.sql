@@ -59,6 +59,12 @@ CALL outbox.redrive(until => '0001-01-01 00:00:00+00');
 CALL outbox.redrive(until => '-infinity');
 RESET TimeZone;
 
+-- A role that there is not is called by its number.
+SELECT outbox.grant_emit(0::regrole);
+SELECT outbox.revoke_emit('0'::regrole);
+SELECT outbox.grant_receive('4294967295'::regrole, '{billing}');
+SELECT outbox.grant_operate(0::oid);
+
 -- A topic of no name is not the same as none.
 SELECT * FROM outbox.test_server('regress_cannot_be', topic => '');
 SELECT * FROM outbox.test_server('regress_cannot_be', topic => NULL);
