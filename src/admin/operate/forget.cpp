@@ -89,6 +89,10 @@ constexpr const char* kKnownUnsent = "erased by outbox.forget()";
 constexpr const char* kMayBeSent =
     "erased by outbox.forget(); its lane had events in hand, and may have sent it before";
 
+// Of what a call had noted that was ended, with its session, before it could say how that ended.
+constexpr const char* kErasedAfterAll =
+    "erased by outbox.forget(), of which a call was ended before it could note that; it may have been sent before";
+
 // What was noted as given up: readings of the shared clock, the rows' times.
 struct GivenUp {
   int64 at = 0;  // of the first
@@ -236,6 +240,34 @@ class Forgetter {
     return static_cast<int64>(owed.size()) - known;
   }
 
+  // Call at the end: what an earlier call noted, and was ended before it could settle, is settled where it is erased
+  // now.
+  void SettleLeftNotes() const {
+    Erased begun;
+    for (const Row& row : RunSql(Access::kWrite,
+                                 "SELECT (extract(epoch FROM o.created_at) * 1000000)::bigint, o.id FROM "
+                                 "outbox_internal.outcome o WHERE o.outcome = 'skipped' AND o.error_message = $1",
+                                 {Cell(kBegun)})) {
+      begun.emplace(Number(row[0]), row[1].value());
+    }
+    if (begun.empty()) {
+      return;
+    }
+    std::vector<Cell> times, ids;
+    WalkLog(OfKey(OldestRetained().value_or(0), end_), [&](const WalkedEvent& event) {
+      std::string id = outbox::UuidText(event.id);
+      if (event.forgotten && begun.contains({event.created_at, id})) {
+        times.push_back(Cell(std::to_string(event.created_at)));
+        ids.push_back(Cell(std::move(id)));
+      }
+    });
+    RunSql(Access::kWrite,
+           "UPDATE outbox_internal.outcome o SET error_message = $4 FROM unnest($1::bigint[], $2::uuid[]) AS u "
+           "(micros, id) WHERE o.error_message = $3 AND o.id = u.id AND o.created_at = timestamptz 'epoch' + u.micros "
+           "* interval '1 microsecond'",
+           {ArrayLiteral(times), ArrayLiteral(ids), Cell(kBegun), Cell(kErasedAfterAll)});
+  }
+
   // What lies beside the log: parked events and copies of replays, by route, and what came by another way than emit().
   // An event of `kept_at`, which is kept in the log, is not counted once more for being parked.
   int64 CountBeside(std::vector<int64> kept_at) {
@@ -339,14 +371,18 @@ class Forgetter {
   }
 
  private:
-  std::vector<KeptEvent> RowsOfKey(int64 since, int64 until) const {
+  WalkFilter OfKey(int64 since, int64 until) const {
     WalkFilter filter;
     filter.since = since;
     filter.until = std::min(until, end_);
     filter.aggregate_type = outbox::LikeText(key_.type);
     filter.aggregate_id = key_.id;
+    return filter;
+  }
+
+  std::vector<KeptEvent> RowsOfKey(int64 since, int64 until) const {
     std::vector<KeptEvent> rows;
-    WalkLog(filter, [&rows](const WalkedEvent& event) {
+    WalkLog(OfKey(since, until), [&rows](const WalkedEvent& event) {
       if (!event.forgotten && event.erasable) {
         rows.emplace_back(event);
       }
@@ -469,6 +505,7 @@ void EraseDay(int64 since, int64 until, bool undelivered, Forgetter* forgetter, 
   }
   counts->given_up += static_cast<int64>(owed.size());
   batches->Commit();
+  OUTBOX_FAULT_POINT("forget.erased");
   if (!owed.empty()) {
     counts->in_hand += forgetter->SettleNotes(owed, given_up);
     batches->Commit();
@@ -497,6 +534,8 @@ void Erase(const AggregateKey& key, bool undelivered, const Cell& reason, Batche
     Guard(outbox::parked::AwaitParking);
     GiveUpParked(&forgetter, batches, counts);
   }
+  forgetter.SettleLeftNotes();
+  batches->Commit();
   counts->kept += forgetter.CountBeside(counts->kept_at);
   if (undelivered && counts->kept > 0) {
     outbox::pg::NoteErasure();  // it is being sent just now; it is put down, and another call finds it
