@@ -282,12 +282,14 @@ COMMENT ON COLUMN outbox_internal.adoption.later IS 'likewise of rows that are m
 CREATE TABLE outbox_internal.adopted (
   xid    bigint   NOT NULL PRIMARY KEY,
   wanted bigint[] NOT NULL,
-  before bigint[] NOT NULL
+  before bigint[] NOT NULL,
+  passed bigint[] NOT NULL DEFAULT '{}'
 ) USING heap;
 COMMENT ON TABLE outbox_internal.adopted IS 'numbers below all transaction ids of a server that events of restored dumps have in outbox_internal.log.xid';
 COMMENT ON COLUMN outbox_internal.adopted.xid IS 'the number';
 COMMENT ON COLUMN outbox_internal.adopted.wanted IS 'routes that had these events still to get, by id';
 COMMENT ON COLUMN outbox_internal.adopted.before IS 'routes that began after these events, by id';
+COMMENT ON COLUMN outbox_internal.adopted.passed IS 'routes that had been moved behind these events without having delivered them, by id';
 
 CREATE SEQUENCE outbox_internal.clock_ceiling AS bigint MINVALUE 0 START 0;
 COMMENT ON SEQUENCE outbox_internal.clock_ceiling IS 'register, not a sequence: Unix microseconds that this database''s clock of events starts above after a restart; kept ahead of the clock by the keeper and, where that is late, by emitters, and put where the clock is by a stop in good order';

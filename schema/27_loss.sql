@@ -92,7 +92,7 @@ BEGIN
     ('outbox_internal.side_lane', 'INSERT OR UPDATE OF route_id, lane, side, since, window_from, window_to, done_to, topic_template', 'AFTER'),
     ('outbox_internal.side_topic', 'INSERT OR UPDATE OF route_id, lane, topic, side, start_from, start_to, start_done_to', 'AFTER'),
     ('outbox_internal.adoption', 'INSERT OR UPDATE OF begun_at, home, phase, done_to, first, starts, nothing, later', 'AFTER'),
-    ('outbox_internal.adopted', 'INSERT OR UPDATE OF xid, wanted, before', 'AFTER'),
+    ('outbox_internal.adopted', 'INSERT OR UPDATE OF xid, wanted, before, passed', 'AFTER'),
     ('outbox.audit', 'UPDATE OF at, who, action, route, event_id, detail, reason', 'AFTER'),
     -- Of the first two, partitions get the trigger of rows with their parent's name.
     ('outbox_internal.progress', 'INSERT OR UPDATE OR DELETE', 'BEFORE'),

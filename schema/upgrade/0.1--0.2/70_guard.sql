@@ -38,6 +38,8 @@ COMMENT ON COLUMN outbox_internal.lane_start.fork_from IS 'of a topic: where it 
 COMMENT ON COLUMN outbox_internal.lane_start.fork_to IS 'likewise';
 COMMENT ON COLUMN outbox_internal.lane_start.fork_done_to IS 'likewise';
 COMMENT ON COLUMN outbox_internal.lane_start.written_to IS 'of an adoption: the addresses, as in outbox_internal.run_endpoint(), of the Redis servers that the original''s lanes wrote to; NULL: none';
+-- adopt() tells by it what the original's lanes had been moved behind.
+SELECT pg_catalog.pg_extension_config_dump('outbox_internal.lane_start', '');
 
 CREATE PROCEDURE outbox.forget(
   aggregate_type  text,

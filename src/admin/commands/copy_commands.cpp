@@ -94,7 +94,7 @@ bool IsRestored(Node* statement) {
       !pg::IsOurSchema(copy->relation->schemaname) || !OidIsValid(get_extension_oid("outbox", true))) {
     return false;
   }
-  static const char* const keyed[] = {"lane", "parked", "side_lane", "side_topic", "pause"};
+  static const char* const keyed[] = {"lane", "lane_start", "parked", "side_lane", "side_topic", "pause"};
   for (const char* name : keyed) {
     if (strcmp(copy->relation->relname, name) == 0) {
       const Oid relation = FindRelation(copy->relation);

@@ -100,19 +100,23 @@ class Judge {
     if (adoption.pending) {
       routes_ = EventsOfRestored();
     }
-    for (const Row& row :
-         RunSql(Access::kWrite, "SELECT wanted, before, xid FROM outbox_internal.adopted WHERE xid >= $1::bigint",
-                {Cell(std::to_string(adoption.first))})) {
-      known_[row[0].value() + row[1].value()] = static_cast<uint64>(Number(row[2]));
+    for (const Row& row : RunSql(
+             Access::kWrite, "SELECT wanted, before, passed, xid FROM outbox_internal.adopted WHERE xid >= $1::bigint",
+             {Cell(std::to_string(adoption.first))})) {
+      known_[row[0].value() + row[1].value() + row[2].value()] = static_cast<uint64>(Number(row[3]));
     }
   }
 
-  // *wanted: some route had still to get it.
-  uint64 NumberFor(const WalkedEvent& event, bool* wanted) {
-    RouteIds lack, before;
+  // While it is known where the original's lanes were. *wanted: some route had still to get it; *moved_behind: one had
+  // been moved behind it.
+  uint64 NumberFor(const WalkedEvent& event, bool* wanted, bool* moved_behind) {
+    RouteIds lack, before, passed;
     for (const RouteEvents& route : routes_) {
-      if (route.FateOf(event) == RouteEvents::Fate::kPending) {
+      const RouteEvents::Fate fate = route.FateOf(event);
+      if (fate == RouteEvents::Fate::kPending) {
         lack.push_back(route.route_id());
+      } else if (fate == RouteEvents::Fate::kPassedOver) {
+        passed.push_back(route.route_id());
       }
     }
     for (const Start& start : starts_) {
@@ -121,16 +125,17 @@ class Judge {
       }
     }
     *wanted = !lack.empty();
-    std::string key = Literal(lack) + Literal(before);
+    *moved_behind = !passed.empty();
+    std::string key = Literal(lack) + Literal(before) + Literal(passed);
     auto found = known_.find(key);
     if (found == known_.end()) {
-      found = known_.emplace(key, Make(lack, before)).first;
+      found = known_.emplace(key, Make(lack, before, passed)).first;
     }
     return found->second;
   }
 
  private:
-  uint64 Make(const RouteIds& lack, const RouteIds& before) {
+  uint64 Make(const RouteIds& lack, const RouteIds& before, const RouteIds& passed) {
     uint64 next =
         static_cast<uint64>(Number(RunSql(Access::kWrite,
                                           "SELECT coalesce(max(xid) + 1, $1::bigint) FROM outbox_internal.adopted "
@@ -145,10 +150,11 @@ class Judge {
       next = lack.empty() ? kNobody : kEverybody;
     }
     RunSql(Access::kWrite,
-           "INSERT INTO outbox_internal.adopted (xid, wanted, before) VALUES ($1::bigint, $2::bigint[], $3::bigint[]) "
-           "ON CONFLICT (xid) DO UPDATE SET wanted = excluded.wanted, before = excluded.before",
+           "INSERT INTO outbox_internal.adopted (xid, wanted, before, passed) VALUES ($1::bigint, $2::bigint[], "
+           "$3::bigint[], $4::bigint[]) ON CONFLICT (xid) DO UPDATE SET wanted = excluded.wanted, before = "
+           "excluded.before, passed = excluded.passed",
            {Cell(std::to_string(next)), Cell(Literal(full && !lack.empty() ? all : lack)),
-            Cell(Literal(full ? RouteIds() : before))});
+            Cell(Literal(full ? RouteIds() : before)), Cell(Literal(full ? RouteIds() : passed))});
     return next;
   }
 
@@ -289,11 +295,12 @@ bool HasOwnLanes() {
               .empty();
 }
 
-// A group of events, and the routes that still have to get it, and that began after it.
+// A group of events, and the routes that still have to get it, that began after it, and that were moved behind it.
 struct Numbered {
   uint64 number = 0;
   std::set<int64> wanted;
   std::set<int64> before;
+  std::set<int64> passed;
 };
 
 // The elements of a bigint[] without NULLs.
@@ -309,9 +316,10 @@ std::vector<Numbered> NumberedSince(int64 first) {
   std::vector<Numbered> numbers;
   for (const Row& row :
        RunSql(Access::kWrite,
-              "SELECT xid, wanted, before FROM outbox_internal.adopted WHERE xid >= $1::bigint ORDER BY xid",
+              "SELECT xid, wanted, before, passed FROM outbox_internal.adopted WHERE xid >= $1::bigint ORDER BY xid",
               {Cell(std::to_string(first))})) {
-    numbers.push_back({static_cast<uint64>(Number(row[0])), IdsIn(row[1].value()), IdsIn(row[2].value())});
+    numbers.push_back(
+        {static_cast<uint64>(Number(row[0])), IdsIn(row[1].value()), IdsIn(row[2].value()), IdsIn(row[3].value())});
   }
   return numbers;
 }
@@ -330,14 +338,19 @@ void NoteBeginning(const Cell& route_id, int64 at, const std::string& from, cons
          {route_id, time, written_to});
 }
 
-// By route, a literal of text[]: where the original's progress says that something was acknowledged.
+// By route, a literal of text[]: where the original's progress says that something was acknowledged, or its own
+// adoption of another dump.
 std::map<int64, Cell> WrittenTo() {
   std::map<int64, Cell> written;
   for (const Row& row :
        RunSql(Access::kWrite,
-              "SELECT l.route_id, array_agg(DISTINCT outbox_internal.run_endpoint(p.run)) FROM outbox_internal.lane l "
+              "SELECT w.route_id, array_agg(DISTINCT w.endpoint) FROM (SELECT l.route_id, "
+              "outbox_internal.run_endpoint(p.run) AS endpoint FROM outbox_internal.lane l "
               "CROSS JOIN LATERAL outbox_internal.run_periods(l.route_id, l.lane, 0, '-infinity', 'infinity') p WHERE "
-              "l.home IS DISTINCT FROM outbox_internal.home() AND p.run IS NOT NULL GROUP BY 1")) {
+              "l.home IS DISTINCT FROM outbox_internal.home() AND p.run IS NOT NULL UNION ALL "
+              "SELECT s.route_id, unnest(s.written_to) FROM outbox_internal.lane_start s WHERE EXISTS (SELECT FROM "
+              "outbox_internal.lane l WHERE l.route_id = s.route_id AND l.home IS DISTINCT FROM "
+              "outbox_internal.home())) w GROUP BY 1")) {
     written[Number(row[0])] = row[1];
   }
   return written;
@@ -360,10 +373,13 @@ void LetLanesGo(const Adoption& adoption) {
   const std::vector<Numbered> numbers = NumberedSince(adoption.first);
   for (const Row& route : routes) {
     const int64 id = Number(route[0]);
-    std::vector<uint64> unread, begun;
+    std::vector<uint64> unread, undelivered, begun;
     for (const Numbered& one : numbers) {
       if (one.wanted.contains(id)) {
         unread.push_back(one.number);
+      }
+      if (one.wanted.contains(id) || one.passed.contains(id)) {
+        undelivered.push_back(one.number);
       }
       if (!one.before.contains(id)) {
         begun.push_back(one.number);
@@ -374,6 +390,8 @@ void LetLanesGo(const Adoption& adoption) {
     }
     // A topic that is in trouble here leaves again, another number of lanes begins again.
     RunSql(Access::kWrite, "DELETE FROM outbox_internal.side_lane WHERE route_id = $1::bigint", {route[0]});
+    // What the original's lanes had been moved behind is in the groups.
+    RunSql(Access::kWrite, "DELETE FROM outbox_internal.lane_start WHERE route_id = $1::bigint", {route[0]});
     RunSql(Access::kWrite,
            "UPDATE outbox.route SET start_snapshot = $2::pg_snapshot, start_time = CASE WHEN start_time = '-infinity' "
            "THEN start_time ELSE 'infinity' END, lanes_begun = NULL, common_snapshot = NULL WHERE id = $1::bigint",
@@ -387,12 +405,13 @@ void LetLanesGo(const Adoption& adoption) {
            "UPDATE outbox_internal.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, "
            "window_to = $3::pg_snapshot, done_to = NULL, since = timestamptz 'epoch' + $4::bigint * interval '1 "
            "microsecond', repeats_to = NULL, home = outbox_internal.home() WHERE route_id = $1::bigint",
-           {route[0], Cell(SnapshotWithout(unread)), to, Cell(std::to_string(at))});
-    NoteBeginning(route[0], at, adoption.nothing ? all_read : SnapshotWithout(unread), to, written_to[id]);
-    if (adoption.nothing && !unread.empty()) {
+           {route[0], Cell(SnapshotWithout(undelivered)), to, Cell(std::to_string(at))});
+    const std::string from = adoption.nothing ? all_read : SnapshotWithout(unread);
+    NoteBeginning(route[0], at, from, to, written_to[id]);
+    if (from != SnapshotWithout(undelivered)) {
       RunSql(Access::kWrite,
              "UPDATE outbox_internal.lane SET window_from = $2::pg_snapshot WHERE route_id = $1::bigint",
-             {route[0], Cell(all_read)});
+             {route[0], Cell(from)});
     }
     // Hashed under the original's secret.
     RunSql(Access::kWrite,
@@ -489,10 +508,10 @@ AdoptionStep Adopt(int64 rows) {
   while (step.looked < rows) {
     int64 sent = 0;
     std::function<uint64(const WalkedEvent&)> number_for = [&](const WalkedEvent& event) -> uint64 {
-      bool wanted = false;
-      const uint64 number = judge->NumberFor(event, &wanted);
+      bool wanted = false, passed = false;
+      const uint64 number = judge->NumberFor(event, &wanted, &passed);
       sent += wanted && !adoption->nothing;
-      return wanted == adoption->pending ? number : 0;
+      return (wanted || passed) == adoption->pending ? number : 0;
     };
     BatchResult batch;
     const char* home = adoption->home.c_str();
@@ -519,7 +538,7 @@ AdoptionStep Adopt(int64 rows) {
       const char* total_kept = total[1]->c_str();
       pg::Guard([&] {
         ereport(LOG, (errmsg("outbox: the events of a restored dump are in the log: %s that were still to be sent, %s "
-                             "that had been delivered",
+                             "that had been delivered or passed over",
                              total_sent, total_kept),
                       pg::LogEvent("adopted", {{"sent", total_sent}, {"kept", total_kept}})));
       });

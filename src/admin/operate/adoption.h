@@ -9,7 +9,8 @@
 // order per key holds.
 //
 // Adoption runs in batches, in any session or in the keeper, and resumes after an interruption: first what is pending,
-// then its lanes are freed, then what the original had delivered, for outbox.status() and outbox.replay().
+// and what its lanes had been moved behind, then its lanes are freed, then what the original had delivered, for
+// outbox.status() and outbox.replay().
 #pragma once
 
 #include <string>

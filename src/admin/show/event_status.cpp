@@ -288,7 +288,9 @@ Row RowOf(const LaneRecord& lane, const FoundEvent& event, const Passage& passag
   if (row[kState] == "passed over") {
     row[kReason] = std::string("the route was moved behind it by ") +
                    (passage.by->reason == "adopt" ? "outbox.adopt(keep_positions => false)" : "outbox.seek()") +
-                   " at " + UnixMicrosText(passage.by->at) + "; outbox.replay() sends it";
+                   " at " + UnixMicrosText(passage.by->at) +
+                   (passage.by->reason == "adopt" ? ", or by outbox.seek() in the original" : "") +
+                   "; outbox.replay() sends it";
   } else if (row[kState] == "pending") {
     const Pause* pause =
         FindEventPause(pauses, lane.route_id, lane.server, row[kTopic].value_or(""), FromUtf8(event.aggregate_type),
