@@ -1,6 +1,5 @@
 # A dump is restored into a new database that has the number of the one that it was made of, as on another server made of the same files
 # (here the number is given). That is refused as into the original itself, and what the error and doctor() say to do leads on.
-# matrix: C5
 use strict;
 use warnings;
 

@@ -1,6 +1,5 @@
 # What was emitted while the clock was ahead has dates of the future after reset_clock(force => true), and is waited for all the same:
 # wait_until_idle() is true when it is delivered, from the log and from where it is parked, and not before; and it does not wait for what is emitted later.
-# matrix: R4
 use strict;
 use warnings;
 
