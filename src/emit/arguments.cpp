@@ -114,6 +114,13 @@ Jsonb* ReadJsonb(char* json) {
   return value;
 }
 
+bool IsOfDocument(int sqlstate) {
+  const int category = ERRCODE_TO_CATEGORY(sqlstate);
+  // The last is said in SQL_ASCII of an escape beyond ASCII.
+  return category == ERRCODE_DATA_EXCEPTION || category == ERRCODE_PROGRAM_LIMIT_EXCEEDED ||
+         sqlstate == ERRCODE_FEATURE_NOT_SUPPORTED;
+}
+
 Jsonb* JsonArgToJsonb(const text* value) {
   return value == nullptr ? nullptr : ReadJsonb(text_to_cstring(value));
 }

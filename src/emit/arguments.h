@@ -30,6 +30,9 @@ void TakeBytes(bytea* body, NewEvent* event);
 int KeepPayloadFromLog();
 // A payload, or an array of events, as jsonb. What jsonb cannot hold raises, and the log has nothing of it.
 Jsonb* ReadJsonb(char* json);
+// Whether an error of ReadJsonb(), or of a conversion before it, is of what it was given: to be caught, for nothing
+// else has changed by it.
+bool IsOfDocument(int sqlstate);
 // A json_arg (whose text json_in has checked) as jsonb.
 Jsonb* JsonArgToJsonb(const text* value);
 

@@ -154,8 +154,7 @@ Jsonb* ReadPayload(const NewEvent* event) {
   }
   PG_CATCH();
   {
-    const int category = ERRCODE_TO_CATEGORY(geterrcode());
-    if (category != ERRCODE_DATA_EXCEPTION && category != ERRCODE_PROGRAM_LIMIT_EXCEEDED) {
+    if (!IsOfDocument(geterrcode())) {
       PG_RE_THROW();
     }
     MemoryContextSwitchTo(context);

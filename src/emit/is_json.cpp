@@ -44,32 +44,6 @@ bool Parses(const char* text, size_t size, int encoding, bool escapes) {
   return pg_parse_json(lex, &nullSemAction) == JSON_SUCCESS;
 }
 
-// Of JSON: whether a number has an exponent of more than four digits, or more than 10,000 digits in a row. numeric has
-// 131,072 before the point and 16,383 behind it; a smaller number of either form is let through to it.
-bool HoldsHugeNumber(const char* text, size_t size) {
-  constexpr int kDigits = 10'000;
-  bool in_string = false;
-  bool exponent = false;
-  int digits = 0;
-  for (size_t i = 0; i < size; i++) {
-    const char c = text[i];
-    if (in_string) {
-      i += c == '\\' ? 1 : 0;
-      in_string = c != '"';
-    } else if (c >= '0' && c <= '9') {
-      digits += digits > 0 || !exponent || c != '0' ? 1 : 0;
-      if (digits > (exponent ? 4 : kDigits)) {
-        return true;
-      }
-    } else {
-      exponent = (c == 'e' || c == 'E') && digits > 0 ? true : exponent && (c == '+' || c == '-') && digits == 0;
-      digits = 0;
-      in_string = c == '"';
-    }
-  }
-  return false;
-}
-
 bool IsBlank(char c) {
   return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
@@ -96,10 +70,30 @@ bool IsJson(const bytea* payload) {
   return GetDatabaseEncoding() == PG_UTF8 && Parses(Bytes(payload), Size(payload), PG_UTF8, true);
 }
 
-bool FitsJsonb(const bytea* payload) {
-  return !HoldsHugeNumber(Bytes(payload), Size(payload)) &&
-         (GetDatabaseEncoding() != PG_UTF8 || Depth(Bytes(payload), Size(payload)) > kDeepest ||
-          Parses(Bytes(payload), Size(payload), PG_UTF8, true));
+bool HoldsHugeNumber(const bytea* json) {
+  const char* text = Bytes(json);
+  const size_t size = Size(json);
+  constexpr int kDigits = 10'000;
+  bool in_string = false;
+  bool exponent = false;
+  int digits = 0;
+  for (size_t i = 0; i < size; i++) {
+    const char c = text[i];
+    if (in_string) {
+      i += c == '\\' ? 1 : 0;
+      in_string = c != '"';
+    } else if (c >= '0' && c <= '9') {
+      digits += digits > 0 || !exponent || c != '0' ? 1 : 0;
+      if (digits > (exponent ? 4 : kDigits)) {
+        return true;
+      }
+    } else {
+      exponent = (c == 'e' || c == 'E') && digits > 0 ? true : exponent && (c == '+' || c == '-') && digits == 0;
+      digits = 0;
+      in_string = c == '"';
+    }
+  }
+  return false;
 }
 
 bool HoldsJson(const char* text, size_t size) {

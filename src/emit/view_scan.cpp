@@ -39,41 +39,66 @@ namespace {
 
 // --- one row ---
 
-bool IsText(const bytea* payload) {
-  return GetDatabaseEncoding() == PG_UTF8 &&
-         pg_verify_mbstr(PG_UTF8, Bytes(payload), static_cast<int>(Size(payload)), true);
+enum class As { kText, kJsonb };
+
+// In the server's encoding; 0: it cannot be. What is emitted is delivered as it came, so it can hold characters that
+// the database has not, U+0000, or numbers and depths beyond jsonb: whoever reads it back does not fail of that.
+Datum TryRead(const bytea* payload, As as) {
+  volatile Datum read = 0;
+  MemoryContext context = CurrentMemoryContext;
+  PG_TRY();
+  {
+    const int size = static_cast<int>(Size(payload));
+    char* body = pg_any_to_server(pnstrdup(Bytes(payload), size), size, PG_UTF8);
+    read = as == As::kJsonb ? JsonbPGetDatum(ReadJsonb(body)) : CStringGetTextDatum(body);
+  }
+  PG_CATCH();
+  {
+    if (!IsOfDocument(geterrcode())) {
+      PG_RE_THROW();
+    }
+    MemoryContextSwitchTo(context);
+    FlushErrorState();
+  }
+  PG_END_TRY();
+  return read;
 }
 
+Datum AsText(bytea* payload) {
+  if (GetDatabaseEncoding() == PG_UTF8) {
+    const bool valid = pg_verify_mbstr(PG_UTF8, Bytes(payload), static_cast<int>(Size(payload)), true);
+    return valid ? PointerGetDatum(payload) : 0;
+  }
+  return TryRead(payload, As::kText);
+}
+
+// jsonb would make very long ones of small numbers.
 Datum AsJsonb(const bytea* payload) {
-  char* json = pg_any_to_server(pnstrdup(Bytes(payload), Size(payload)), static_cast<int>(Size(payload)), PG_UTF8);
-  return JsonbPGetDatum(ReadJsonb(json));
+  return HoldsHugeNumber(payload) ? 0 : TryRead(payload, As::kJsonb);
 }
 
 // The body in that one of the three columns that fits it; none for a tombstone. JSON under a content type that says so
 // came as payload or as payload_text: it is in both, so that whoever reads back what he wrote finds it where he left
-// it. JSON that jsonb cannot hold came as json, and is text.
+// it. JSON that jsonb cannot hold came as json, and is text; text that the database's encoding has not came as bytes.
 void ShowBody(const Datum* row, const bool* row_nulls, Datum* values, bool* nulls) {
   if (row_nulls[kPayload]) {
     return;
   }
   bytea* payload = DatumGetByteaPP(row[kPayload]);
-  if (row_nulls[kContentType] && !FitsJsonb(payload)) {
-    const ViewColumn column = GetDatabaseEncoding() == PG_UTF8 ? kViewPayloadText : kViewPayloadBytes;
-    values[column] = PointerGetDatum(payload);
-    nulls[column] = false;
-  } else if (row_nulls[kContentType]) {
-    values[kViewPayload] = AsJsonb(payload);
-    nulls[kViewPayload] = false;
-  } else if (const std::string_view type = View(DatumGetTextPP(row[kContentType])); SaysText(type) && IsText(payload)) {
-    values[kViewPayloadText] = PointerGetDatum(payload);
-    nulls[kViewPayloadText] = false;
-    if (SaysJson(type) && IsJson(payload) && FitsJsonb(payload)) {
-      values[kViewPayload] = AsJsonb(payload);
-      nulls[kViewPayload] = false;
-    }
-  } else {
-    values[kViewPayloadBytes] = PointerGetDatum(payload);
-    nulls[kViewPayloadBytes] = false;
+  const bool typed = !row_nulls[kContentType];
+  const std::string_view type = typed ? View(DatumGetTextPP(row[kContentType])) : std::string_view();
+  const auto show = [&](ViewColumn column, Datum value) {
+    values[column] = value;
+    nulls[column] = value == 0;
+    return value != 0;
+  };
+  if (!typed && show(kViewPayload, AsJsonb(payload))) {
+    return;
+  }
+  if ((typed && !SaysText(type)) || !show(kViewPayloadText, AsText(payload))) {
+    show(kViewPayloadBytes, PointerGetDatum(payload));
+  } else if (typed && SaysJson(type)) {
+    show(kViewPayload, AsJsonb(payload));
   }
 }
 
