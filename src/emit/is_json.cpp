@@ -30,16 +30,15 @@ int Depth(const char* text, size_t size) {
   return deepest;
 }
 
-// `escapes`: also that \u.... are characters, which can raise where the encoding is not UTF-8.
-bool Parses(const char* text, size_t size, int encoding, bool escapes) {
+bool Parses(const char* text, size_t size, int encoding) {
   if (Depth(text, size) > kDeepest) {
     return false;
   }
   JsonLexContext* lex = nullptr;
 #if PG_VERSION_NUM >= 170000
-  lex = makeJsonLexContextCstringLen(nullptr, text, size, encoding, escapes);
+  lex = makeJsonLexContextCstringLen(nullptr, text, size, encoding, false);
 #else
-  lex = makeJsonLexContextCstringLen(const_cast<char*>(text), static_cast<int>(size), encoding, escapes);
+  lex = makeJsonLexContextCstringLen(const_cast<char*>(text), static_cast<int>(size), encoding, false);
 #endif
   return pg_parse_json(lex, &nullSemAction) == JSON_SUCCESS;
 }
@@ -57,17 +56,43 @@ bool BeginsLikeJson(const char* text, size_t size) {
   return i < size && (text[i] == '{' || text[i] == '[');
 }
 
+// Of four digits.
+long Code(const char* digits) {
+  const char hex[] = {digits[0], digits[1], digits[2], digits[3], '\0'};
+  return strtol(hex, nullptr, 16);
+}
+
 // What \uXXXX stands for. Beyond ASCII any character is as good as another: it is JSON in a string only.
 char Ascii(const char* digits) {
-  const char hex[] = {digits[0], digits[1], digits[2], digits[3], '\0'};
-  const long code = strtol(hex, nullptr, 16);
+  const long code = Code(digits);
   return code < 0x80 ? static_cast<char>(code) : '?';
+}
+
+// Of JSON: whether each \uXXXX, or two of them, stand for a character other than U+0000. PostgreSQL's parser would look
+// whether the database's encoding has it, and may raise.
+bool EscapesAreCharacters(const char* text, size_t size) {
+  const auto surrogate = [&](size_t at, long first) {
+    return at + 6 <= size && text[at] == '\\' && text[at + 1] == 'u' && (Code(text + at + 2) & 0xfc00) == first;
+  };
+  for (size_t i = 0; i < size; i++) {
+    if (text[i] != '\\') {
+      continue;
+    }
+    if (text[i + 1] != 'u') {
+      i++;
+    } else if (surrogate(i, 0xd800) && surrogate(i + 6, 0xdc00)) {
+      i += 11;
+    } else if (surrogate(i, 0xd800) || surrogate(i, 0xdc00) || Code(text + i + 2) == 0) {
+      return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace
 
 bool IsJson(const bytea* payload) {
-  return GetDatabaseEncoding() == PG_UTF8 && Parses(Bytes(payload), Size(payload), PG_UTF8, true);
+  return Parses(Bytes(payload), Size(payload), PG_UTF8) && EscapesAreCharacters(Bytes(payload), Size(payload));
 }
 
 bool HoldsHugeNumber(const bytea* json) {
@@ -97,7 +122,7 @@ bool HoldsHugeNumber(const bytea* json) {
 }
 
 bool HoldsJson(const char* text, size_t size) {
-  return BeginsLikeJson(text, size) && Parses(text, size, GetDatabaseEncoding(), false);
+  return BeginsLikeJson(text, size) && Parses(text, size, GetDatabaseEncoding());
 }
 
 bool EscapedHoldsJson(const char* text, size_t size) {

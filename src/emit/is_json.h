@@ -5,7 +5,8 @@
 
 namespace outbox::emit {
 
-// False also where it is nested so deeply that parsing could raise, and in a database that is not in UTF-8.
+// Of UTF-8: also that \uXXXX are characters, but not U+0000. False where it is nested so deeply that parsing could
+// raise.
 bool IsJson(const bytea* payload);
 // Of JSON: whether a number has an exponent of more than four digits, or more than 10,000 digits in a row. numeric has
 // 131,072 before the point and 16,383 behind it; a smaller number of either form is let through to it.
