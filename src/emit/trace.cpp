@@ -9,8 +9,10 @@
 #include "emit/known_topics.h"
 #include "emit/trace.h"
 #include "pg/settings.h"
+#include "pg/transaction.h"
 
 extern "C" {
+#include "access/xact.h"
 #include "tcop/tcopprot.h"
 }
 
@@ -18,6 +20,7 @@ namespace outbox::emit {
 
 namespace {
 
+constexpr size_t kMaxTraceparent = 255;  // IsTraceparent()
 constexpr size_t kMaxTracestate = 512;
 constexpr size_t kMaxBaggage = 3000;
 
@@ -56,6 +59,50 @@ TraceContext OfComment(const char* statement) noexcept {
   } catch (...) {
     return {};
   }
+}
+
+// What is too long to be used is as none.
+template <size_t kRoom>
+void Keep(char (&to)[kRoom], const char* value) {
+  if (value == nullptr || strlcpy(to, value, kRoom) >= kRoom) {
+    to[0] = '\0';
+  }
+}
+
+const char* Kept(const char* value) {
+  return value[0] == '\0' ? nullptr : value;
+}
+
+// The comment of one long statement.
+struct {
+  const char* statement;
+  TimestampTz start;
+  LocalTransactionId transaction;
+  char traceparent[kMaxTraceparent + 1];
+  char tracestate[kMaxTracestate + 1];
+  char baggage[kMaxBaggage + 1];
+} remembered;
+
+// Of the statement that the client sent. To look for its end for each event that it emits would take the square of its
+// length, so a long one is read once. Another statement can come to the same place, but with another message of the
+// client, whose time is another.
+TraceContext OfStatement(const char* statement) {
+  constexpr size_t kLong = 8192;
+  if (strnlen(statement, kLong) < kLong) {
+    return OfComment(statement);
+  }
+  const TimestampTz start = GetCurrentStatementStartTimestamp();
+  const LocalTransactionId transaction = pg::CurrentTransaction();
+  if (remembered.statement != statement || remembered.start != start || remembered.transaction != transaction) {
+    const TraceContext found = OfComment(statement);
+    remembered.statement = statement;
+    remembered.start = start;
+    remembered.transaction = transaction;
+    Keep(remembered.traceparent, found.traceparent);
+    Keep(remembered.tracestate, found.tracestate);
+    Keep(remembered.baggage, found.baggage);
+  }
+  return {Kept(remembered.traceparent), Kept(remembered.tracestate), Kept(remembered.baggage)};
 }
 
 }  // namespace
@@ -126,7 +173,7 @@ void AddTraceContext(NewEvent* event) {
     AddTrace(event, {settings.traceparent, settings.tracestate, settings.baggage});
   }
   if (settings.from_comment && debug_query_string != nullptr) {
-    AddTrace(event, OfComment(debug_query_string));
+    AddTrace(event, OfStatement(debug_query_string));
   }
 }
 
