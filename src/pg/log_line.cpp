@@ -12,7 +12,9 @@ namespace {
 
 ErrorContextCallback own_lines;
 char who[NAMEDATALEN * 2 + 64];  // of a background process: its first fields; "": none
-char pending[1024];              // the event of the line that is being written; "": a line of PostgreSQL itself
+// The event of the line that is being written; "": a line of PostgreSQL itself. A topic has 512 bytes, one of which can
+// be five here (\\x01), and names of other things 63.
+char pending[4096];
 
 // Words stand as they are, all else in quotes.
 void AppendField(StringInfo to, const LogField& field) {

@@ -27,4 +27,19 @@ unlike($doctor, qr/[\e\a]|\xe2\x80\xae/, 'nor has doctor()');
 $redis->command('DEL', "cust.$key");
 ok(wait_idle($node), 'it works again');
 is($redis->xlen("cust.$key"), 1, 'and has the event under its own name');
+
+# A name that is long, and longer once it is spelled: the line is whole.
+my %long = ('"' x 507 => '\\"' x 507, "\x01" x 507 => '\\\\x01' x 507);
+foreach my $name (sort keys %long)
+{
+	$redis->command('SET', "cust.$name", 'no stream');
+	$from = -s $node->logfile;
+	my $hex = unpack 'H*', $name;
+	$node->safe_psql('postgres', "SELECT outbox.emit('inj', convert_from('\\x$hex', 'UTF8'), 'x.y', '{}')");
+	ok(wait_until(sub { slurp_file($node->logfile, $from) =~ /CONTEXT:  outbox: .*event=topic_trouble/ }), 'a topic with a long name is in trouble');
+	($context) = slurp_file($node->logfile, $from) =~ /CONTEXT:  outbox: .*event=topic_trouble route=inj (topic=.*)$/m;
+	is($context, 'topic="cust.' . $long{$name} . '" error_class=topic error_code="WRONGTYPE"', 'the line says which, and of what class');
+	$redis->command('DEL', "cust.$name");
+	ok(wait_idle($node), 'it works again');
+}
 done_testing();
