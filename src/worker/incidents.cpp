@@ -16,8 +16,7 @@ namespace {
 
 // Microseconds.
 constexpr int64_t kSecond = 1'000'000;
-constexpr int64_t kLasts = 1 * kSecond;    // shorter trouble is not reported: a sink process is back in a tenth of it
-constexpr int64_t kSettles = 5 * kSecond;  // trouble is over when all works for so long
+constexpr int64_t kLasts = 1 * kSecond;  // shorter trouble is not reported: a sink process is back in a tenth of it
 // A topic that works for less than this between two refusals was in trouble all the time: its side lanes try a little,
 // come back, and are refused again while the destination recovers part by part.
 constexpr int64_t kMoment = 1 * kSecond;
@@ -130,23 +129,16 @@ void SayBack(const Subject& about, const std::string& what, const PastTrouble& o
   const std::string subject = Loggable(what);
   const char* s = subject.c_str();
   const double seconds = static_cast<double>(over.lasted) / kSecond;
-  const double works = static_cast<double>(now - over.ended) / kSecond;
-  const double all = static_cast<double>(over.total) / kSecond;
-  const int outages = over.outages;
+  const PastTrouble* past = &over;
   const bool doubted = over.code == kLostWrites;
   pg::Guard([=] {
-    ereport(LOG,
-            (errmsg("outbox: %s again after %.1f s", s, seconds),
-             doubted ? errdetail("Each lane that it has lost something of says so in a line of its own.")
-             : outages > 1
-                 ? errdetail("It was in trouble %d times within %.1f s; this is the last of them, and ended %.1f s "
-                             "before this line.",
-                             outages, all, works)
-                 : errdetail("Its trouble ended %.1f s before this line.", works),
-             pg::LogEvent(event, {{"destination", destination},
-                                  {"route", route},
-                                  {"topic", topic},
-                                  {"seconds", psprintf("%.1f", seconds)}})));
+    ereport(LOG, (errmsg("outbox: %s again after %.1f s", s, seconds),
+                  doubted ? errdetail("Each lane that it has lost something of says so in a line of its own.")
+                          : DetailOfEnd(*past, now),
+                  pg::LogEvent(event, {{"destination", destination},
+                                       {"route", route},
+                                       {"topic", topic},
+                                       {"seconds", psprintf("%.1f", seconds)}})));
   });
 }
 
@@ -208,6 +200,16 @@ std::string NameMany(const std::string& route, const Lines& lines) {
 }
 
 }  // namespace
+
+int DetailOfEnd(const PastTrouble& over, int64_t now) {
+  const double works = static_cast<double>(now - over.ended) / kSecond;
+  const double all = static_cast<double>(over.total) / kSecond;
+  return over.outages > 1 ? errdetail(
+                                "It was in trouble %d times within %.1f s; this is the last of them, and ended %.1f s "
+                                "before this line.",
+                                over.outages, all, works)
+                          : errdetail("Its trouble ended %.1f s before this line.", works);
+}
 
 // Whether that error is to be said now. Another class is another thing to do for somebody, so it is said soon, and
 // again within the minute only if it was not yet: what goes to and fro has as many lines a minute as there are classes.

@@ -39,6 +39,12 @@ struct PastTrouble {
   int64_t total = 0;  // that they took, from the first to the last
 };
 
+// Trouble is over when all works for so long.
+constexpr int64_t kSettles = 5'000'000;
+
+// The DETAIL of the line of its end, within an ereport().
+int DetailOfEnd(const PastTrouble& over, int64_t now);
+
 class Incidents {
  public:
   explicit Incidents(const TroubleBoard& board) : board_(board) {}

@@ -62,7 +62,7 @@ bool RelayPublisher::Publish(const RelayState& state) {
       well = false;
       ComplainOf(*owned, status);
     }
-    followed = followed || (status.id == complained_of_ && !owned->leaving);
+    followed = followed || (status.id == complaint_.lane && !owned->leaving);
     auto shown = lanes_.find(status.id);
     if (shown == lanes_.end() || (shown->second.slot == nullptr && now - shown->second.asked_at >= kAskEvery)) {
       without_slot_.push_back(&status);
@@ -71,11 +71,7 @@ bool RelayPublisher::Publish(const RelayState& state) {
     }
   }
   TakeLanePlaces(now);
-  if (complained_since_ != 0 && !followed) {
-    SayLaneLeft();
-  } else if (complained_since_ != 0 && well) {
-    SayLanesWork();
-  }
+  FollowComplaint(well, followed, now);
   FreeLanesThatLeft();
   ShowDestinations(state, now);
   incidents_.EndTurn(state.config.routes, now);
@@ -241,15 +237,20 @@ void RelayPublisher::ShowBarrier(const RelayState& state) {
 // server log, each code once a minute, however lanes and codes take turns.
 void RelayPublisher::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& status) {
   const int64_t now = clock_->NowMicros();
-  const bool lasts = clock_->WallMicros() - status.error_since_unix >= kTroubleLasts;
-  const auto last = complained_.find(status.error->code);
-  if (!lasts || (last != complained_.end() && now - last->second < kComplainEvery)) {
+  const int64_t lasted = clock_->WallMicros() - status.error_since_unix;
+  const auto last = complaint_.said.find(status.error->code);
+  if (lasted < kTroubleLasts || (last != complaint_.said.end() && now - last->second < kComplainEvery)) {
     return;
   }
-  complained_[status.error->code] = now;
-  complained_of_ = status.id;
-  complained_route_ = lane.route.name;
-  complained_since_ = status.error_since_unix;
+  complaint_.said[status.error->code] = now;
+  complaint_.lane = status.id;
+  complaint_.route = lane.route.name;
+  complaint_.again = now - lasted;
+  if (!std::exchange(complaint_.told, true)) {
+    complaint_.began = complaint_.again;
+    complaint_.good_since = 0;
+    complaint_.outages = 1;
+  }
   const char* route = lane.route.name.c_str();
   const char* code = status.error->code.c_str();
   const char* message = status.error->message.c_str();
@@ -265,11 +266,37 @@ void RelayPublisher::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& 
   });
 }
 
+// As of a destination (incidents.h): an end that does not last is none, and several outages in a row have one pair of
+// lines. Something that locks a table now and then would fill the log.
+void RelayPublisher::FollowComplaint(bool well, bool followed, int64_t now) {
+  if (!complaint_.told) {
+    return;
+  }
+  const bool was_well = complaint_.good_since != 0;
+  if (!followed) {
+    if (well && was_well) {
+      SayLanesWork(now);
+    } else {
+      SayLaneLeft();
+    }
+  } else if (!well) {
+    if (was_well) {
+      complaint_.again = complaint_.again < complaint_.good_since ? now : complaint_.again;
+      ++complaint_.outages;
+    }
+    complaint_.good_since = 0;
+  } else if (!was_well) {
+    complaint_.good_since = now;
+  } else if (now - complaint_.good_since >= kSettles) {
+    SayLanesWork(now);
+  }
+}
+
 // Nothing is known of its trouble from then on; who has it next tells of that again.
 void RelayPublisher::SayLaneLeft() {
-  complained_since_ = 0;
-  const char* route = complained_route_.c_str();
-  const int number = complained_of_.lane;
+  complaint_.told = false;
+  const char* route = complaint_.route.c_str();
+  const int number = complaint_.lane.lane;
   pg::Guard([=] {
     ereport(
         LOG,
@@ -279,13 +306,20 @@ void RelayPublisher::SayLaneLeft() {
   });
 }
 
-void RelayPublisher::SayLanesWork() {
-  const double seconds = static_cast<double>(clock_->WallMicros() - std::exchange(complained_since_, 0)) / kSecond;
-  complained_.clear();
-  const char* route = complained_route_.c_str();
-  const int number = complained_of_.lane;
+void RelayPublisher::SayLanesWork(int64_t now) {
+  complaint_.told = false;
+  complaint_.said.clear();
+  const PastTrouble over{.lasted = complaint_.good_since - complaint_.again,
+                         .ended = complaint_.good_since,
+                         .outages = complaint_.outages,
+                         .total = complaint_.good_since - complaint_.began};
+  const PastTrouble* past = &over;
+  const double seconds = static_cast<double>(over.lasted) / kSecond;
+  const char* route = complaint_.route.c_str();
+  const int number = complaint_.lane.lane;
   pg::Guard([=] {
     ereport(LOG, (errmsg("outbox: lane %d of route \"%s\" works again after %.1f s", number, route, seconds),
+                  DetailOfEnd(*past, now),
                   pg::LogEvent(
                       "lane_works",
                       {{"route", route}, {"lane", pg::LogNumber(number)}, {"seconds", psprintf("%.1f", seconds)}})));

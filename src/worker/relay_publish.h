@@ -75,6 +75,18 @@ class RelayPublisher {
     int64_t written_at = 0;
   };
 
+  // What the server's log was told of lanes in trouble with their tables; one stands for all. Microseconds, monotonic.
+  struct Complaint {
+    LaneId lane;
+    std::string route;
+    std::map<std::string, int64_t> said;  // by code: when last
+    bool told = false;                    // and not yet that they work again, or that the lane left
+    int64_t began = 0;
+    int64_t again = 0;  // the last of several outages that came too soon for lines of their own
+    int outages = 1;
+    int64_t good_since = 0;  // 0: still in trouble
+  };
+
   void ShowLane(const relay::LaneStatus& status, int64_t now, ShownLane* lane);
   void TakeLanePlaces(int64_t now);
   void FollowBacklog(const relay::LaneStatus& status, int64_t wall, ShownLane* lane) const;
@@ -85,8 +97,9 @@ class RelayPublisher {
   void FollowOutage(const ShownDestination& shown, int64_t now, relay::DestinationStatus* status) const;
   void ReportDeadLetters(const RelayConfig& config, int64_t now);
   void ComplainOf(const OwnedLane& lane, const relay::LaneStatus& status);
+  void FollowComplaint(bool well, bool followed, int64_t now);
   void SayLaneLeft();
-  void SayLanesWork();
+  void SayLanesWork(int64_t now);
   void ShowBarrier(const RelayState& state);
   void Describe(const RelayState& state);
 
@@ -97,11 +110,7 @@ class RelayPublisher {
   ClusterWatch clusters_;
   std::map<LaneId, ShownLane> lanes_;  // and side lanes
   std::map<relay::DestinationId, ShownDestination> destinations_;
-  // What the server's log was told of lanes in trouble with their tables; one stands for all.
-  std::map<std::string, int64_t> complained_;  // by code: when it was last said, monotonic microseconds
-  LaneId complained_of_;
-  std::string complained_route_;
-  int64_t complained_since_ = 0;  // Unix microseconds; 0: it was told that they work again, or left
+  Complaint complaint_;
   std::string activity_;
   bool busy_ = false;
   // What the engine reported in this turn.
