@@ -1,6 +1,5 @@
 # Something that locks a table of outbox now and then, for more than a second each time, does not fill the server's log: lanes that
 # work for less than five seconds between two outages have one pair of lines, with how many there were.
-# matrix: M4
 use strict;
 use warnings;
 
@@ -19,7 +18,7 @@ sub count_of { my ($what) = @_; my $n = () = since() =~ /$what/g; return $n }
 my $trouble = qr/event=lane_trouble route=redis lane=0 error_code="LOCKED"/;
 my $works = qr/event=lane_works route=redis lane=0 seconds=/;
 my $in_trouble = q(SELECT count(*) FROM outbox.lag WHERE error_class = 'internal');
-my $holder = $node->background_psql('postgres');
+my $holder = $node->background_psql('postgres', on_error_stop => 1, timeout => 600);
 
 # An event for later is parked, which waits for no lock. How long the lane worked before that, at most, if it was in trouble.
 my $ended;
