@@ -225,6 +225,14 @@ RouteEvents::Fate RouteEvents::FateOf(const WalkedEvent& event, Older older) con
   return Fate::kPending;
 }
 
+std::vector<int64> SettledSince(int64 route_id, int64 time) {
+  return std::move(
+      Times("SELECT route_id, created_at FROM outbox_internal.outcome WHERE replay = 0 AND outcome <> 'lost' "
+            "AND at > '" +
+                UnixMicrosText(time) + "'::timestamptz",
+            route_id)[route_id]);
+}
+
 std::optional<int64> OldestRetained() {
   std::vector<Row> rows =
       RunSql(Access::kWrite,

@@ -76,6 +76,10 @@ class RouteEvents {
   std::vector<int64> given_up_;
 };
 
+// created_at, sorted, of the route's events that have left its parked ones since `time` (Unix microseconds, of the
+// clock of events), delivered or given up. Throws.
+std::vector<int64> SettledSince(int64 route_id, int64 time);
+
 // Start of the oldest day table, Unix microseconds; nullopt: there is none.
 std::optional<int64> OldestRetained();
 

@@ -116,7 +116,8 @@ void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
       "r.filter::text, "
       "r.filter ->> 'aggregate_type', r.filter ->> 'aggregate_id', r.filter ->> 'event_type', r.filter ->> 'ids', "
       "(extract(epoch FROM coalesce(r.copied_to + interval '1 microsecond', r.from_time)) * 1000000)::bigint, "
-      "(extract(epoch FROM r.to_time) * 1000000)::bigint, r.filter ->> 'include_given_up' FROM outbox.replay r "
+      "(extract(epoch FROM r.to_time) * 1000000)::bigint, r.filter ->> 'include_given_up', "
+      "(extract(epoch FROM r.at) * 1000000)::bigint FROM outbox.replay r "
       "LEFT JOIN LATERAL outbox_internal.route_of_name(r.route, r.at) fi ON true LEFT JOIN outbox.route f ON f.id = "
       "fi.route_id LEFT JOIN LATERAL outbox_internal.route_of_name(r.to_route, r.at) ti ON true "
       "LEFT JOIN outbox.route t ON t.id = ti.route_id "
@@ -151,6 +152,7 @@ void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
   request.filter.since = std::strtoll(row[10].value().c_str(), nullptr, 10);
   request.filter.until = std::strtoll(row[11].value().c_str(), nullptr, 10);
   request.given_up = row[12] == "true";
+  request.begun = std::strtoll(row[13].value().c_str(), nullptr, 10);
 }
 
 // Reports what is no longer retained.
@@ -214,6 +216,11 @@ void TellPlan(const Replay& replay, bool dry_run) {
            std::to_string(plan.pending) + " not sent yet, " + std::to_string(plan.parked) + " parked, " +
                std::to_string(plan.given_up) + " skipped or discarded.",
            plan.given_up > 0 ? "include_given_up => true sends those that were skipped or discarded, too." : "");
+  }
+  if (plan.since_begun > 0) {
+    Notice("left alone: " + Count(plan.since_begun, "event") +
+               " that the route has delivered, or people gave up, since the replay was begun",
+           "They were parked then, and are none of it.", "A replay of their keys, or of their ids, sends them.");
   }
   if (plan.unknown_ids > 0) {
     Notice("not found: " + Count(plan.unknown_ids, "event") + " of those that ids names",

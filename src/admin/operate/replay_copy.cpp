@@ -5,6 +5,7 @@
 #include "admin/common/operation.h"
 #include "admin/common/progress.h"
 #include "admin/common/write_lock.h"
+#include "admin/lookup/route_start.h"
 #include "admin/lookup/unreadable_log.h"
 #include "admin/operate/parked_rows.h"
 #include "log/progress/replays.h"
@@ -171,15 +172,16 @@ void Begin(Replay* replay, const Cell& reason) {
   const WalkFilter& filter = replay->request.filter;
   const std::string matched = std::to_string(replay->plan.matched);
   replay->number =
-      RunSql(
-          Access::kWrite,
-          "INSERT INTO outbox.replay (who, route, to_route, filter, from_time, to_time, per_second, matched, reason) "
-          "VALUES (session_user, $1, $2, $3::jsonb, timestamptz 'epoch' + $4::bigint * interval '1 microsecond', "
-          "timestamptz 'epoch' + $5::bigint * interval '1 microsecond', $6::numeric, $7::bigint, $8) "
-          "RETURNING number",
-          {Cell(replay->plan.from), Cell(replay->plan.to), Cell(replay->request.given),
-           Cell(std::to_string(filter.since)), Cell(std::to_string(filter.until)), replay->rate, Cell(matched),
-           reason})[0][0]
+      RunSql(Access::kWrite,
+             "INSERT INTO outbox.replay (who, route, to_route, filter, from_time, to_time, per_second, matched, "
+             "reason, at) "
+             "VALUES (session_user, $1, $2, $3::jsonb, timestamptz 'epoch' + $4::bigint * interval '1 microsecond', "
+             "timestamptz 'epoch' + $5::bigint * interval '1 microsecond', $6::numeric, $7::bigint, $8, "
+             "timestamptz 'epoch' + $9::bigint * interval '1 microsecond') "
+             "RETURNING number",
+             {Cell(replay->plan.from), Cell(replay->plan.to), Cell(replay->request.given),
+              Cell(std::to_string(filter.since)), Cell(std::to_string(filter.until)), replay->rate, Cell(matched),
+              reason, Cell(std::to_string(replay->request.begun))})[0][0]
           .value();
   LockReplay(*replay);
 }
@@ -208,6 +210,7 @@ void MakePlan(Replay* replay) {
   FollowNames(replay);
   const std::vector<Row> route = RunSql(Access::kWrite, kRouteVersion, {Cell(replay->to_id)});
   replay->planned_for = route.empty() ? "" : route[0][0].value();
+  const int64 now = TimeOfClocks() + kPgEpochMicros;
   const Status status = pg::TryPart(pg::IsUnreadable, [replay] { PlanReplay(replay->request, &replay->plan); });
   if (!status.ok()) {
     const WalkFilter& filter = replay->request.filter;
@@ -219,6 +222,7 @@ void MakePlan(Replay* replay) {
         tables.empty() ? status.error().message + " (" + status.error().code + ")." : DetailOf(tables),
         std::string("since and until that leave that time out have the others sent. ") + pg::kUnreadableHint};
   }
+  replay->request.begun = replay->request.begun == 0 ? now : replay->request.begun;
 }
 
 void LockReplay(const Replay& replay) {

@@ -28,6 +28,9 @@ class Planner {
         given_up_too_(request.given_up),
         most_(static_cast<size_t>(maintenance_work_mem) * 1024 / sizeof(ReplayEvent)),
         edited_(plan->from) {
+    if (request.begun != 0) {
+      settled_since_ = SettledSince(from_.route_id(), request.begun);
+    }
     Forget();
   }
 
@@ -43,7 +46,7 @@ class Planner {
     plan_->more = false;
     plan_->matched = plan_->first = plan_->last = plan_->bytes = 0;
     plan_->pending = plan_->parked = plan_->given_up = plan_->forgotten = plan_->passed_over = plan_->taken_up = 0;
-    plan_->of_others = plan_->edited = 0;
+    plan_->of_others = plan_->edited = plan_->since_begun = 0;
   }
 
  private:
@@ -51,7 +54,13 @@ class Planner {
     if (count_ids_) {
       seen_.insert(event.id);
     }
-    switch (from_.FateOf(event)) {
+    const RouteEvents::Fate fate = from_.FateOf(event);
+    const bool settled = fate == RouteEvents::Fate::kDelivered || fate == RouteEvents::Fate::kGivenUp;
+    if (settled && std::binary_search(settled_since_.begin(), settled_since_.end(), event.created_at)) {
+      plan_->since_begun++;
+      return;
+    }
+    switch (fate) {
       case RouteEvents::Fate::kNotOurs:
       case RouteEvents::Fate::kOlder:
         plan_->of_others += count_ids_;
@@ -126,6 +135,9 @@ class Planner {
   const bool given_up_too_;
   const size_t most_;
   const EditedEvents edited_;
+  // What goes on takes what it was begun with: of what was parked then it has left out what came earlier, and the end
+  // of a key is not sent without its beginning.
+  std::vector<int64> settled_since_;
   std::set<Uuid> seen_;
 };
 

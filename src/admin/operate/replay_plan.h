@@ -18,6 +18,7 @@ struct ReplayRequest {
   bool only_ids = false;  // nothing was said of time
   bool given_up = false;  // those, too, that people have skipped or discarded
   std::string given;      // JSON
+  int64 begun = 0;        // when it was first planned, Unix microseconds, of the clock of events; 0: it is that now
 };
 
 // One event, where it lies and where it goes: 32 bytes.
@@ -47,6 +48,7 @@ struct ReplayPlan {
   int64 edited = 0;                                            // of these: retry() had sent them with another content
   int64 pending = 0, parked = 0, given_up = 0, forgotten = 0;  // these are left alone
   int64 of_others = 0;                                         // where ids are given: the route does not want them
+  int64 since_begun = 0;                                       // parked when it was begun: left alone
   int64 unknown_ids = 0;                                       // ids of which there is no event
   std::map<std::string, uint32> topic_numbers;
 
