@@ -23,6 +23,7 @@ pause('pause', 8);
 emit(1001, 2000);
 ok(wait_until(sub { $redis->xlen('r') == 1750 }, 60), 'all but three');
 ok(wait_for_value($node, 'SELECT count(*) FROM outbox_internal.parked', 250, 60), 'of which the rest is parked');
+ok(wait_for_value($node, q(CALL outbox.replay(since => '-infinity', route => 'r', include_given_up => true)), '|1750', 60), 'and the lane has saved so much');
 
 # It ends when it has copied 500.
 sql(q(SET outbox.allow_loss = on; CREATE FUNCTION public.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
