@@ -39,6 +39,13 @@ inline constexpr const char* kThrottledHint =
     "Raise the quota in Kafka, then change an option of the server (ALTER SERVER): the broker keeps a connection "
     "waiting for as long as it said before, which may be minutes, and a new one only as the new quota asks.";
 
+// A warning: a Kafka partition acknowledged at an offset that it had acknowledged before.
+inline constexpr const char* kOffsetsWentBack = "OFFSETS_WENT_BACK";
+inline constexpr const char* kOffsetsWentBackHint =
+    "Where the topic was not made anew, what it had acknowledged and lost is not sent again by itself: CALL "
+    "outbox.replay(since => ..., route => ...) or outbox.seek(), from a time before the brokers' trouble. Other topics "
+    "and partitions that the same brokers had may lack something, too. It goes after an hour.";
+
 // Of a Kafka cluster that took the place of another, and of addresses of two.
 inline constexpr const char* kAnotherCluster = "ANOTHER_CLUSTER";
 inline constexpr const char* kTwoClusters = "TWO_CLUSTERS";

@@ -387,15 +387,21 @@ void Incidents::SayWarning(const std::string& server, const Error& warning) {
   const char* n = name.c_str();
   const char* m = message.c_str();
   const char* c = code.c_str();
+  const char* hint = warning.code == pg::kOffsetsWentBack
+                         ? pg::kOffsetsWentBackHint
+                         : "Events go on; outbox.destination and outbox.doctor() show it while it lasts.";
   pg::Guard([=] {
-    ereport(WARNING, (errmsg("outbox: destination \"%s\" is used, but %s", n, m), errdetail("The warning is %s.", c),
-                      errhint("Events go on; outbox.destination and outbox.doctor() show it while it lasts."),
-                      pg::LogEvent("destination_warning", {{"destination", n}, {"error_code", c}})));
+    ereport(WARNING,
+            (errmsg("outbox: destination \"%s\" is used, but %s", n, m), errdetail("The warning is %s.", c),
+             errhint("%s", hint), pg::LogEvent("destination_warning", {{"destination", n}, {"error_code", c}})));
   });
 }
 
 void Incidents::SeeWarning(const Error& warning, const std::string& server, pg::DestinationSlot* slot) {
-  if (!warning.ok() && warned_.insert({server, warning.code}).second && !WarnedByAnother(slot, warning.code.c_str())) {
+  // What is lost is lost: each time, and each worker has partitions of its own to tell of.
+  const bool each = warning.code == pg::kOffsetsWentBack;
+  if (!warning.ok() && warned_.insert({server, each ? warning.message : warning.code}).second &&
+      (each || !WarnedByAnother(slot, warning.code.c_str()))) {
     SayWarning(server, warning);
   }
 }

@@ -138,7 +138,7 @@ class Incidents {
   const TroubleBoard board_;
   Episodes episodes_;
   std::map<int64_t, Topics> topics_;                      // by route
-  std::set<std::pair<std::string, std::string>> warned_;  // server and code
+  std::set<std::pair<std::string, std::string>> warned_;  // server and code, or message
   std::map<int64_t, DeadSaid> dead_said_;                 // by route
   std::map<std::string, Deaths> deaths_;                  // by server
   std::map<Lane, bool> troubled_;  // lanes that had a topic in trouble: is it there, in this turn

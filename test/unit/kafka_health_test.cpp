@@ -140,5 +140,28 @@ TEST_F(DestinationHealthTest, AWarningThatIsToBeSeenOutlastsTheNextDelivery) {
   EXPECT_TRUE(health.up());
 }
 
+TEST_F(DestinationHealthTest, WhatIsLostIsToldForAnHourBeforeOtherWarnings) {
+  DestinationHealth health(1);
+  health.Warn({ErrorClass::kDestination, "THROTTLED", ""}, now + kSecond);
+  health.Lost({ErrorClass::kDestination, "LOST", "first"}, now);
+  const uint64_t changes = health.told().changes;
+  health.Lost({ErrorClass::kDestination, "LOST", "at the same time"}, now + 59 * kSecond);
+  health.SetWarning({ErrorClass::kDestination, "SHORT", ""});
+  health.Warn({ErrorClass::kDestination, "THROTTLED", ""}, now + kSecond);
+  now += 60 * kSecond;
+  health.Delivered(now);
+  EXPECT_EQ(health.told().warning.message, "first");
+  EXPECT_EQ(health.told().changes, changes);
+  health.Lost({ErrorClass::kDestination, "LOST", "once more"}, now);
+  EXPECT_EQ(health.told().warning.message, "once more");
+  EXPECT_EQ(health.told().changes, changes + 1);
+  EXPECT_EQ(health.lost_until(), now + 3600 * kSecond);
+  health.EndLost(now + 3600 * kSecond - 1);
+  EXPECT_FALSE(health.told().warning.ok());
+  health.EndLost(now + 3600 * kSecond);
+  EXPECT_TRUE(health.told().warning.ok());
+  EXPECT_EQ(health.lost_until(), -1);
+}
+
 }  // namespace
 }  // namespace outbox::sink::kafka

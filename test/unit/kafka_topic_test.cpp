@@ -104,5 +104,18 @@ TEST(KafkaTopicLimits, WhatIsNoYoungerThanWhatWasRefusedNeedsNoMoreTries) {
   EXPECT_EQ(limits.ClassOfTimestamp(kWall - 39'000, kWall + 100'000), ErrorClass::kSolo);
 }
 
+TEST(KafkaTopic, APartitionThatGrowsHasLostNothing) {
+  Topic topic("t", kSecond);
+  EXPECT_EQ(topic.WentBack(1, 0, 4), -1);  // nothing is known of it
+  EXPECT_EQ(topic.WentBack(1, 5, 5), -1);
+  EXPECT_EQ(topic.WentBack(0, 3, 3), -1);  // another one
+  topic.Reset();
+  EXPECT_EQ(topic.WentBack(1, 9, 12), -1);  // others write there, too
+  EXPECT_EQ(topic.WentBack(1, 12, 14), 12);
+  topic.Reset();  // by another producer
+  EXPECT_EQ(topic.WentBack(1, 0, 3), 14);
+  EXPECT_EQ(topic.WentBack(1, 4, 4), -1);  // it goes on from there
+}
+
 }  // namespace
 }  // namespace outbox::sink::kafka

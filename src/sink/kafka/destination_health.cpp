@@ -12,7 +12,9 @@ namespace outbox::sink::kafka {
 namespace {
 
 constexpr int64_t kCheckMicros = 1'000'000;
-constexpr size_t kMostRefusals = 1000;  // brokers; no cluster has as many
+constexpr int64_t kTellLost = 3'600'000'000;
+constexpr int64_t kGatherLost = 60'000'000;  // many partitions have lost something at once: the first is told
+constexpr size_t kMostRefusals = 1000;       // brokers; no cluster has as many
 
 }  // namespace
 
@@ -38,7 +40,7 @@ void DestinationHealth::Delivered(int64_t now) {
 }
 
 void DestinationHealth::SetWarning(Error warning) {
-  if (warning.code != told_.warning.code) {
+  if (lost_until_ < 0 && warning.code != told_.warning.code) {
     told_.warning = std::move(warning);
     ++told_.changes;
   }
@@ -47,6 +49,22 @@ void DestinationHealth::SetWarning(Error warning) {
 void DestinationHealth::Warn(Error warning, int64_t until) {
   warn_until_ = until;
   SetWarning(std::move(warning));
+}
+
+void DestinationHealth::Lost(Error error, int64_t now) {
+  if (lost_until_ >= 0 && now < lost_until_ - kTellLost + kGatherLost) {
+    return;
+  }
+  lost_until_ = now + kTellLost;
+  told_.warning = std::move(error);
+  ++told_.changes;
+}
+
+void DestinationHealth::EndLost(int64_t now) {
+  if (lost_until_ >= 0 && now >= lost_until_) {
+    lost_until_ = -1;
+    SetWarning({});
+  }
 }
 
 void DestinationHealth::SetSending(bool sending) {

@@ -33,6 +33,10 @@ class DestinationHealth {
   void SetWarning(Error warning);
   // One that deliveries do not end before `until`.
   void Warn(Error warning, int64_t until);
+  // Records that were acknowledged are gone: told for an hour, whatever else there is to warn of.
+  void Lost(Error error, int64_t now);
+  int64_t lost_until() const { return lost_until_; }  // -1: nothing is told
+  void EndLost(int64_t now);
   void SetSending(bool sending);
   // Which one the producers are connected to.
   void SetCluster(const std::string& cluster);
@@ -87,6 +91,7 @@ class DestinationHealth {
   int unanswered_ = 0;    // questions in a row
   int64_t answered_at_ = 0;
   int64_t warn_until_ = 0;
+  int64_t lost_until_ = -1;
   Error refusal_;         // since all was well
   bool renewed_ = false;  // there is another producer, of which nothing was told yet
   struct Refusal {

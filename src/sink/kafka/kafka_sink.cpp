@@ -106,6 +106,7 @@ void KafkaSink::AppendWaits(std::vector<WaitSpec>* waits) {
   }
   if (producers_.running()) {
     earlier(health_.ask_at());
+    earlier(health_.lost_until());
     if (full_) {
       earlier(now_ + 10'000);
     }
@@ -148,6 +149,7 @@ void KafkaSink::EndCareful() {
 }
 
 void KafkaSink::Advance(int64_t now) {
+  health_.EndLost(now);
   if (producers_.CutOff(/*but_careful=*/closed_.alone)) {
     producers_.Leave();
   }
@@ -223,6 +225,9 @@ void KafkaSink::Meet(Producer* producer, const TopicAnswer& answer, int64_t now)
   if (!another) {
     producer->Met(answer.connections, answer.losses);
     return;
+  }
+  for (auto& [name, topic] : topics_) {
+    topic->ends.clear();
   }
   producers_.ForEach([](Producer* each) { each->Distrust(); });
   producers_.End(now);

@@ -62,6 +62,7 @@ class KafkaSink : public Sink {
     bool asking = false;  // it is the one that was to find out about the topic
     uint32_t count = 0;
     uint64_t bytes = 0;
+    int64_t first = -1;   // the smallest offset; -1: none
     int64_t offset = -1;  // the largest; -1: none
   };
 

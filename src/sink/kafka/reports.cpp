@@ -27,6 +27,19 @@ bool Proves(const Producer& producer, const Partition& partition, int64_t offset
   return !producer.cut_off() || (partition.last_offset >= 0 && offset > partition.last_offset);
 }
 
+// Which of the two it was, no broker tells: it has elected a replica that lacked it (an unclean election), has come
+// back with a log directory of before, or the topic has nothing but its name in common with the former one.
+Error WentBack(const std::string& topic, int32_t partition, int64_t before, int64_t offset) {
+  const int64_t second = WallMs() / 1000 % 86400;
+  char at[16];
+  snprintf(at, sizeof at, "%02d:%02d:%02d", static_cast<int>(second / 3600), static_cast<int>(second / 60 % 60),
+           static_cast<int>(second % 60));
+  return {ErrorClass::kDestination, "OFFSETS_WENT_BACK",
+          "topic \"" + topic + "\" has lost what it had acknowledged, or was made anew: partition " +
+              std::to_string(partition) + " had acknowledged up to offset " + std::to_string(before) + ", and at " +
+              at + " UTC a later event at " + std::to_string(offset)};
+}
+
 }  // namespace
 
 void KafkaSink::ServeEvents(Producer* producer, int64_t now) {
@@ -149,6 +162,7 @@ void KafkaSink::ReadReport(const Producer& producer, const Producer::Report& tol
         slot = opaque.slot;
         spot = store_.AddSpot(slot, &report->topic->name, message->partition);
       }
+      report->first = offsets && report->first < 0 ? message->offset : report->first;
       report->offset = offsets ? std::max(report->offset, message->offset) : -1;
       store_.Deliver(slot, opaque.index, spot, offsets ? message->offset : -1);
     } else {
@@ -167,6 +181,11 @@ void KafkaSink::Acknowledged(const Report& report, Partition* partition, int64_t
   partition->warm = report.offset < 0 || report.offset >= partition->last_offset || partition->inflight == 0;
   partition->last_offset = report.offset;
   partition->moved_at = now;
+  if (report.first >= 0) {
+    if (const int64_t before = report.topic->WentBack(report.partition, report.first, report.offset); before >= 0) {
+      health_.Lost(WentBack(report.topic->name, report.partition, before, report.first), now);
+    }
+  }
   report.topic->Acknowledged(report.partition, report.count, report.bytes, now);
   producers_.Delivered();
   health_.Delivered(now);

@@ -1,6 +1,7 @@
 #include "sink/kafka/topic.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace outbox::sink::kafka {
 
@@ -48,6 +49,15 @@ void Topic::Acknowledged(int32_t partition, uint32_t count, uint64_t bytes, int6
   if (!puzzles.empty()) {
     puzzles[0] = 0;
   }
+}
+
+int64_t Topic::WentBack(int32_t partition, int64_t first, int64_t last) {
+  const auto at = static_cast<size_t>(partition);
+  if (at >= ends.size()) {
+    ends.resize(at + 1, -1);
+  }
+  const int64_t before = std::exchange(ends[at], last);
+  return first <= before ? before : -1;
 }
 
 uint32_t Topic::Puzzled(int32_t partition) {

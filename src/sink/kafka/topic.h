@@ -77,12 +77,17 @@ struct Topic {
   BatchWindow window;
   TopicLimits limits;
   Care care;
+  // By partition: where the newest record is that was acknowledged; -1: not known.
+  std::vector<int64_t> ends;
   // Refusals in a row with a code of note kCapped, by partition (the first: no partition).
   std::vector<uint32_t> puzzles;
 
   // Whether a record of this size may go into the library now.
   bool Admits(const Partition& partition, uint64_t bytes) const;
   void Acknowledged(int32_t partition, uint32_t count, uint64_t bytes, int64_t now);
+  // Records were acknowledged at these offsets, `first` to `last`. Returns where the newest one was before, if these
+  // are not behind it: a partition only grows, so it has lost that. Else -1.
+  int64_t WentBack(int32_t partition, int64_t first, int64_t last);
   // Counts a refusal of unknown meaning; returns how many there were in a row. `partition` -1: none.
   uint32_t Puzzled(int32_t partition);
   // What waits for a partition waits for the topic itself, in the same order.
