@@ -17,6 +17,10 @@ constexpr std::array<bool, 256> MakePortableCharacters() {
 }
 constexpr std::array<bool, 256> kPortableCharacters = MakePortableCharacters();
 
+// Whatever their brokers' release: an older one has some of these names for anybody, until it is updated.
+constexpr std::array<std::string_view, 4> kKafkasOwn = {"__consumer_offsets", "__transaction_state",
+                                                        "__share_group_state", "__cluster_metadata"};
+
 }  // namespace
 
 bool IsPortableTopicCharacter(char c) {
@@ -32,6 +36,9 @@ const char* BadPortableTopic(std::string_view topic) {
   }
   if (topic == "." || topic == "..") {
     return "is \".\" or \"..\"";
+  }
+  if (std::find(kKafkasOwn.begin(), kKafkasOwn.end(), topic) != kKafkasOwn.end()) {
+    return "is one that Kafka keeps for itself";
   }
   if (!std::all_of(topic.begin(), topic.end(), IsPortableTopicCharacter)) {
     return "has characters other than letters, digits, \".\", \"_\" and \"-\"";

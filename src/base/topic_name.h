@@ -14,7 +14,8 @@ inline constexpr size_t kMaxPortableTopic = 249;
 inline constexpr size_t kMaxFreeTopic = 512;
 
 // Names that every destination takes, and so those that an event may ask for: 1 to 249 of [A-Za-z0-9._-], and not "."
-// or "..". (Kafka's own rule, org.apache.kafka.common.internals.Topic.)
+// or "..", nor one that Kafka's brokers let nobody make or write to. (Kafka's own rules,
+// org.apache.kafka.common.internals.Topic.)
 const char* BadPortableTopic(std::string_view topic);
 // One of [A-Za-z0-9._-].
 bool IsPortableTopicCharacter(char c);

@@ -136,6 +136,17 @@ TEST(TopicName, KafkaRule) {
   }
 }
 
+// Brokers answer "Invalid topic", or say that it is not there and let nobody make it.
+TEST(TopicName, KafkasOwnTopicsAreNone) {
+  for (const char* own : {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}) {
+    EXPECT_STREQ(BadPortableTopic(own), "is one that Kafka keeps for itself") << own;
+    EXPECT_EQ(BadFreeTopic(own), nullptr) << own;
+  }
+  for (const char* other : {"_consumer_offsets", "__consumer_offsets2", "__Consumer_offsets", "__", "__orders"}) {
+    EXPECT_EQ(BadPortableTopic(other), nullptr) << other;
+  }
+}
+
 TEST(TopicName, RedisRule) {
   EXPECT_EQ(BadFreeTopic("orders:{42} ü"), nullptr);
   EXPECT_EQ(BadFreeTopic(std::string(512, 'a')), nullptr);
