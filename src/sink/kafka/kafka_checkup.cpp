@@ -180,7 +180,13 @@ class KafkaCheckup {
         Fail("topic", error);
         continue;
       }
+      // The code of the question itself says little: _BAD_MSG where the leader's name does not resolve, and _TIMED_OUT
+      // where nothing listens there.
       Error error = MakeError(leader.code, ErrorClass::kDestination, who + ", does not answer");
+      if (said != nullptr) {
+        error = said->error;
+        error.message = who + ", does not answer: " + error.message;
+      }
       std::string hint = LeaderHint(error.code);
       Fail("topic", std::move(error), std::move(hint));
     }
