@@ -37,7 +37,9 @@ std::span<const OptionRule> OptionRules() {
       Enum(G::kOwner, "compression.type", "none|gzip|snappy|lz4|zstd", "compression of batches"),
       Alias("compression.codec", "compression.type"),
       Integer(G::kOwner, "compression.level", -1, 12, "level for the compression chosen"),
-      {"linger.ms", nullptr, G::kOwner, V::kNumber, 0, 60000, nullptr, "milliseconds to wait for a batch to fill"},
+      {"linger.ms", nullptr, G::kOwner, V::kNumber, 0, 60000, nullptr,
+       "milliseconds to wait for a batch to fill (default 0); what waits so goes out after pause(), too, and the first "
+       "events of a topic wait up to three times as long"},
       Alias("queue.buffering.max.ms", "linger.ms"),
       Integer(G::kOwner, "batch.size", 1, 2147483647, "bytes of a batch"),
       Integer(G::kOwner, "batch.num.messages", 1, 1000000, "records of a batch"),
