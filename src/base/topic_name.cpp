@@ -17,9 +17,9 @@ constexpr std::array<bool, 256> MakePortableCharacters() {
 }
 constexpr std::array<bool, 256> kPortableCharacters = MakePortableCharacters();
 
-// Whatever their brokers' release: an older one has some of these names for anybody, until it is updated.
-constexpr std::array<std::string_view, 4> kKafkasOwn = {"__consumer_offsets", "__transaction_state",
-                                                        "__share_group_state", "__cluster_metadata"};
+// Of Kafka, whatever its release: an older one lets anybody have some of these, until it is updated.
+constexpr std::array<std::string_view, 4> kBrokersOwn = {"__consumer_offsets", "__transaction_state",
+                                                         "__share_group_state", "__cluster_metadata"};
 
 }  // namespace
 
@@ -37,7 +37,7 @@ const char* BadPortableTopic(std::string_view topic) {
   if (topic == "." || topic == "..") {
     return "is \".\" or \"..\"";
   }
-  if (std::find(kKafkasOwn.begin(), kKafkasOwn.end(), topic) != kKafkasOwn.end()) {
+  if (std::find(kBrokersOwn.begin(), kBrokersOwn.end(), topic) != kBrokersOwn.end()) {
     return "is one that Kafka keeps for itself";
   }
   if (!std::all_of(topic.begin(), topic.end(), IsPortableTopicCharacter)) {
