@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <random>
 
 #include "redis_sink_fixture.h"
@@ -517,6 +518,39 @@ TEST_F(RedisSinkTest, ItIsToldWhetherAnEntryIsThereThoughTheStreamGoesOn) {
   add("whole", later.c_str());
   ends = Ends({{"over", before}, {"whole", late}});
   EXPECT_EQ(Survived(ends), later) << "nothing is";
+}
+
+// The server would walk over all that is there, from the end on, to find nothing.
+TEST_F(RedisSinkTest, AStreamIsNotAskedForWhatIsOlderThanItsFirstEntry) {
+  checks_server_ = true;
+  BEGIN_OR_SKIP();
+  ASSERT_TRUE(UntilMet());
+  const auto asked = [&] {
+    const std::string info = server_.Command({"INFO", "commandstats"})->str;
+    const size_t at = info.find("cmdstat_xrevrange:calls=");
+    return at == std::string::npos ? 0 : std::stoi(info.substr(at + strlen("cmdstat_xrevrange:calls=")));
+  };
+  const auto add = [&](const char* stream, const char* id) { server_.Command({"XADD", stream, id, "f", "v"}); };
+  add("trimmed", "1-0");
+  server_.Command({"XTRIM", "trimmed", "MAXLEN", "0"});
+  add("trimmed", "3-0");  // older than the server's process
+  add("trimmed", "*");
+  add("young", "*");
+  add("young", "*");
+  std::vector<StreamEnd> ends = Ends({{"trimmed", "2-0"}, {"young", "2-0"}});
+  ASSERT_EQ(ends.size(), 2u);
+  EXPECT_EQ(asked(), 1) << "where trimmed ended when the server began, which is not before its first";
+  EXPECT_EQ(ends[0].stream + " " + ends[0].kept, "trimmed 3-0");
+  EXPECT_EQ(ends[1].stream + " " + ends[1].kept, "young ");
+
+  // The entry itself is the first.
+  add("first", "2-0");
+  add("first", "*");
+  ends = Ends({{"first", "2-0"}});
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(ends[0].kept, "2-0");
+  EXPECT_FALSE(ends[0].lacking);
+  EXPECT_EQ(asked(), 3);
 }
 
 // A server that does not tell who it is is taken for the same.

@@ -63,6 +63,10 @@ size_t RoomFor(const Record& record) {
 
 }  // namespace
 
+std::string ReadNothing(std::string_view stream) {
+  return resp::Command({"XREVRANGE", stream, "+", "+", "COUNT", "0"});
+}
+
 bool HasContent(const Record& record) {
   return record.form != RecordForm::kStream || FieldArguments(record) != 0;
 }

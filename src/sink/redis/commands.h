@@ -19,6 +19,10 @@ namespace outbox::sink {
 
 // Who we are, and which database is meant: AUTH, SELECT; those that the options ask for.
 std::vector<std::string> LoginCommands(const Options& options);
+// Asks for nothing of a stream; refused to who may not read it, for the command or the key. From behind the last entry
+// a server has nowhere to look; up to the first one it would walk over all that there are. To Redis 5 a count of none
+// is no limit: it tells an entry with the largest id there is.
+std::string ReadNothing(std::string_view stream);
 // Whether a command can be made of it: a stream entry needs at least one field.
 bool HasContent(const Record& record);
 // `maxlen`: "" for none.

@@ -11,6 +11,7 @@
 #include "base/monotonic.h"
 #include "sink/options.h"
 #include "sink/redis/command_pipeline.h"
+#include "sink/redis/commands.h"
 #include "sink/redis/errors.h"
 #include "sink/redis/redis_sink.h"
 #include "sink/redis/reply.h"
@@ -304,8 +305,8 @@ class RedisCheckup {
     pipeline_.Send(resp::Command({"INFO", "server"}), note_command);
     pipeline_.Send(resp::Command({"XINFO", "STREAM", "outbox"}), note_command);
     if (!request_.topic.empty()) {
-      pipeline_.Send(resp::Command({"XREVRANGE", request_.topic, "0-0", "0-0", "COUNT", "1"}),
-                     [note](const redisReply& reply) { note(reply, RefusesKey(reply)); });
+      const auto note_key = [note](const redisReply& reply) { note(reply, RefusesKey(reply)); };
+      pipeline_.Send(ReadNothing(request_.topic), note_key, Pipeline::Reading::kOutline);
     }
   }
 

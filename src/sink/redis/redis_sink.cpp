@@ -328,17 +328,17 @@ void RedisSink::CheckMemory() {
   });
 }
 
-// Whether what is written may be read. From no entry to none: however large those of the stream are, the answer is not.
+// Whether what is written may be read. The answer is small, however many entries there are and however large.
 void RedisSink::TryReading() {
   reading_.refused = false;
   if (!reading_.stream.empty()) {
-    pipeline_.Send(resp::Command({"XREVRANGE", reading_.stream, "0-0", "0-0", "COUNT", "1"}),
-                   [this](const redisReply& reply) {
-                     reading_.refused = RefusesKey(reply);
-                     if (reading_.refused) {
-                       NoteStreamRefused(reading_.stream, reply);
-                     }
-                   });
+    const auto handle = [this](const redisReply& reply) {
+      reading_.refused = RefusesKey(reply);
+      if (reading_.refused) {
+        NoteStreamRefused(reading_.stream, reply);
+      }
+    };
+    pipeline_.Send(ReadNothing(reading_.stream), handle, Pipeline::Reading::kOutline);
   }
 }
 

@@ -14,11 +14,18 @@ namespace outbox::sink {
 namespace {
 
 constexpr std::string_view kNeverUsed = "0-0";  // the last id of a stream that XGROUP CREATE has made
+constexpr const char* kLastOfMillisecond = "-18446744073709551615";
 
 constexpr size_t kMostAtOnce = 8;
 constexpr size_t kMostUnread = size_t{1} << 20;  // of replies, were all as long as the longest
 constexpr unsigned kHangUps = 5;                 // before a stream is left out; each one more leaves out one more
 constexpr unsigned kMostHangUps = 20;            // before all are
+
+// "": it is none.
+std::string EntryId(const redisReply& entry) {
+  const bool is_one = entry.type == REDIS_REPLY_ARRAY && entry.elements > 0;
+  return is_one ? std::string(StringText(*entry.element[0])) : "";
+}
 
 // The first id in a reply to XREVRANGE; "": the stream has none, or the command was refused. False: that is no answer.
 bool FirstId(const redisReply& reply, std::string* id) {
@@ -26,15 +33,10 @@ bool FirstId(const redisReply& reply, std::string* id) {
   if (IsError(reply) || (reply.type == REDIS_REPLY_ARRAY && reply.elements == 0)) {
     return true;
   }
-  if (reply.type == REDIS_REPLY_ARRAY && reply.element[0]->type == REDIS_REPLY_ARRAY &&
-      reply.element[0]->elements > 0) {
-    id->assign(StringText(*reply.element[0]->element[0]));
+  if (reply.type == REDIS_REPLY_ARRAY) {
+    *id = EntryId(*reply.element[0]);
   }
   return !id->empty() && IsStreamIdOrNone(*id);
-}
-
-std::string NewestUpTo(const std::string& stream, std::string_view id) {
-  return resp::Command({"XREVRANGE", stream, id, "-", "COUNT", "1"});
 }
 
 }  // namespace
@@ -85,6 +87,16 @@ void StreamEnds::Send(const std::string& command, const QuestionPtr& question, S
   pipeline_->Send(command, handle, Pipeline::Reading::kOutline);
 }
 
+void StreamEnds::AskForNewest(const QuestionPtr& question, const std::string& up_to, Step step) {
+  if (PlaceBefore(up_to, question->first)) {
+    redisReply none{};
+    none.type = REDIS_REPLY_ARRAY;
+    (this->*step)(question, none);
+    return;
+  }
+  Send(resp::Command({"XREVRANGE", question->end.stream, up_to, "-", "COUNT", "1"}), question, step);
+}
+
 // Where no other client writes, the end of the stream tells all. Where it is younger than what was asked about, another
 // client has written since: it is asked whether that entry is there, and what is older than the server's process.
 void StreamEnds::HandleEnd(const QuestionPtr& question, const redisReply& reply) {
@@ -98,6 +110,8 @@ void StreamEnds::HandleEnd(const QuestionPtr& question, const redisReply& reply)
       end.last = Text(value);
     } else if (name == "max-deleted-entry-id" && value.type == REDIS_REPLY_STRING) {
       question->deleted = Text(value);  // Redis 7
+    } else if (name == "first-entry") {
+      question->first = EntryId(value);
     } else if (name == "length" && value.type == REDIS_REPLY_INTEGER) {
       length = value.integer;
     } else if (name == "entries-added" && value.type == REDIS_REPLY_INTEGER) {
@@ -105,13 +119,13 @@ void StreamEnds::HandleEnd(const QuestionPtr& question, const redisReply& reply)
     }
   }
   question->removed = added != length;
-  if (!IsStreamIdOrNone(end.last) || !IsStreamIdOrNone(question->deleted)) {
+  if (!IsStreamIdOrNone(end.last) || !IsStreamIdOrNone(question->deleted) || !IsStreamIdOrNone(question->first)) {
     refused_(end.stream, reply);  // whatever answers there is no Redis that can tell
     AnswerNothing(question);
     return;
   }
   if (PlaceBefore(end.acknowledged, end.last)) {
-    Send(NewestUpTo(end.stream, end.acknowledged), question, &StreamEnds::HandleUpTo);
+    AskForNewest(question, end.acknowledged, &StreamEnds::HandleUpTo);
     return;
   }
   const bool gone = SaysNoSuchKey(reply);
@@ -144,7 +158,7 @@ void StreamEnds::HandleUpTo(const QuestionPtr& question, const redisReply& reply
     end.kept = end.last;  // the entry was there: what is younger is
     Answer(question);
   } else {
-    Send(NewestUpTo(end.stream, std::to_string(server_.began - 1)), question, &StreamEnds::HandleBefore);
+    AskForNewest(question, std::to_string(server_.began - 1) + kLastOfMillisecond, &StreamEnds::HandleBefore);
   }
 }
 

@@ -1,7 +1,9 @@
 // Asks a server that waits to be admitted what it still has of entries that were acknowledged [-].
 //
 // Up to three commands for each stream, one after the other: where it ends (XINFO STREAM), the newest entry up to the
-// one that was asked about, and the newest one from before the server's process began (XREVRANGE both).
+// one that was asked about, and the newest one from before the server's process began (XREVRANGE both). Not where the
+// first entry is younger than that: the server would walk over all of them, from the end on, and answer nobody
+// meanwhile.
 //
 // Their replies have entries of the stream in them, which we have no use for and the server has to hold until they are
 // sent: that counts towards its maxmemory and its client-output-buffer-limit. So a few streams are asked about at once,
@@ -53,6 +55,7 @@ class StreamEnds {
     StreamEnd end;
     std::string deleted;   // the last id that was ever deleted there; "": it does not tell
     bool removed = false;  // entries were, at either end
+    std::string first;     // entry; "": none, or it does not tell
     std::string up_to;     // the newest entry up to the one that was asked about; "": none
   };
   using QuestionPtr = std::shared_ptr<Question>;
@@ -60,6 +63,7 @@ class StreamEnds {
 
   void AskNext();
   void Send(const std::string& command, const QuestionPtr& question, Step step);
+  void AskForNewest(const QuestionPtr& question, const std::string& up_to, Step step);
   void HandleEnd(const QuestionPtr& question, const redisReply& reply);
   void HandleUpTo(const QuestionPtr& question, const redisReply& reply);
   void HandleBefore(const QuestionPtr& question, const redisReply& reply);
