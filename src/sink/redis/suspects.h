@@ -11,9 +11,14 @@
 // connection had taken a write before, of another record or what the writer tries for this: where writes are paused
 // behind a proxy, or none gets through, it is no record's fault.
 //
+// That write changes nothing, so nothing of it goes to the server's disk: one that is slow to write and has every
+// record's answer come too late for a proxy looks the same. So no small record is accused, however often it was alone:
+// Redis closes at none below a megabyte, and what a proxy lets through is mostly more. Nor is one while another that is
+// no smaller is written.
+//
 // One that was told comes again, to be tried alone: one more time is enough then.
 //
-// Records are hashes of what they are. Used by one thread.
+// Records are known by hashes of what they are. Used by one thread.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +36,13 @@ class Suspects {
   static constexpr size_t kInnocent = SIZE_MAX;
   static constexpr size_t kGuilty = 0;
   static constexpr unsigned kCloses = 3;
+  // None that is smaller is accused. As with Kafka.
+  static constexpr size_t kSmall = size_t{32} << 10;
+
+  struct Record {
+    uint64_t hash = 0;
+    size_t size = 0;
+  };
 
   // Another connection, to this run of the server, can be used; "": it does not tell, and nobody is suspected.
   void Met(const std::string& server_run) {
@@ -41,18 +53,18 @@ class Suspects {
     }
   }
   // It was closed with these on their way. `now`: monotonic microseconds.
-  void Closed(std::span<const uint64_t> records, int64_t now) {
+  void Closed(std::span<const Record> records, int64_t now) {
     if (server_run_.empty() || records.empty()) {
       return;
     }
     closed_at_ = now;
-    for (const uint64_t record : records) {
-      const auto [found, is_new] = suspects_.try_emplace(record, Suspect{records.size(), 0});
+    for (const Record& record : records) {
+      const auto [found, is_new] = suspects_.try_emplace(record.hash, Suspect{record.size, records.size()});
       Suspect& suspect = found->second;
       if (is_new || writes_) {
         suspect.together = std::max<size_t>(std::min(suspect.together, records.size()) / kGroups, 1);
       }
-      suspect.closes += writes_ && records.size() == 1 ? 1 : 0;
+      suspect.closes += writes_ && records.size() == 1 && record.size >= kSmall ? 1 : 0;
     }
   }
   // What was given up, or went to another worker, never comes again.
@@ -63,18 +75,24 @@ class Suspects {
   }
   bool any() const { return !suspects_.empty(); }
   // How many may be on their way together, this one among them.
-  size_t Together(uint64_t record) const {
-    const auto found = suspects_.find(record);
+  size_t Together(uint64_t hash) const {
+    const auto found = suspects_.find(hash);
     return found == suspects_.end() ? kInnocent : found->second.closes >= kCloses ? kGuilty : found->second.together;
   }
-  void Blame(uint64_t record) { suspects_[record] = {1, kCloses - 1}; }
-  void Written(uint64_t record) { suspects_.erase(record); }
+  void Blame(const Record& record) { suspects_[record.hash] = {record.size, 1, kCloses - 1}; }
+  void Written(const Record& record) {
+    suspects_.erase(record.hash);
+    for (auto suspect = suspects_.begin(); record.size >= kSmall && suspect != suspects_.end(); ++suspect) {
+      suspect->second.closes = suspect->second.size <= record.size ? 0 : suspect->second.closes;
+    }
+  }
   // The connection has taken a write.
   void Wrote() { writes_ = true; }
   bool writes() const { return writes_; }
 
  private:
   struct Suspect {
+    size_t size = 0;
     size_t together = 1;
     unsigned closes = 0;  // when it was alone
   };

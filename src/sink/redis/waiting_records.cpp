@@ -31,6 +31,10 @@ uint64_t HashOf(const Target& target, const Entry& entry) {
          (hash(target.name) * 0x9e3779b97f4a7c15u);
 }
 
+Suspects::Record RecordOf(const Target& target, const Entry& entry) {
+  return {HashOf(target, entry), entry.size};
+}
+
 // What a command that was executed answers: an id, or a number. Anything else was written by no one.
 bool IsDone(const Target& target, const ReplyView& reply) {
   return reply.type == (target.form == RecordForm::kStream ? REDIS_REPLY_STRING : REDIS_REPLY_INTEGER);
@@ -119,7 +123,7 @@ Part WaitingRecords::Take(Target* target, size_t records, size_t bytes, Group* g
 
 void WaitingRecords::RefuseNext(Target* target) {
   const Entry entry = targets_.Take(target);
-  suspects_.Blame(HashOf(*target, entry));
+  suspects_.Blame(RecordOf(*target, entry));
   outcomes_.Failed(
       *target, entry,
       {ErrorClass::kSolo, "CLOSES_CONNECTION",
@@ -138,7 +142,7 @@ void WaitingRecords::Judge(Part part, std::span<const ReplyView> answers) {
   }
   const size_t written = done == answers.size() ? count : done;
   for (size_t i = 0; suspects_.any() && i < written; ++i) {
-    suspects_.Written(HashOf(*target, part.entries[i]));
+    suspects_.Written(RecordOf(*target, part.entries[i]));
   }
   if (written > 0) {
     suspects_.Wrote();  // below, numbers have no text: lists and channels have no places
@@ -197,11 +201,11 @@ void WaitingRecords::AbortBarred(uint32_t flow) {
 }
 
 void WaitingRecords::Suspect(std::initializer_list<const Parts*> on_their_way) {
-  std::vector<uint64_t> records;
+  std::vector<Suspects::Record> records;
   for (const Parts* parts : on_their_way) {
     for (const Part& part : *parts) {
       for (const Entry& entry : part.entries) {
-        records.push_back(HashOf(*part.target, entry));
+        records.push_back(RecordOf(*part.target, entry));
       }
     }
   }
