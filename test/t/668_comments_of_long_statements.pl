@@ -32,5 +32,17 @@ note "off: @{ $took{off} } s, on: @{ $took{on} } s";
 cmp_ok($on, '<', 2 * $off + 0.3, 'it takes no time that counts');
 is($node->safe_psql('postgres', qq{SELECT headers ->> 'traceparent', count(*) FROM outbox_internal.whole_log GROUP BY 1 ORDER BY 1}), "$traceparent|32000\n|32000", 'and all have it');
 $session->quit;
+
+# Each statement has its own, also in one transaction and by the protocol of parameters, whichever text came to the place of another.
+my $script = $node->basedir . '/two.sql';
+my $pad = 'x' x 20_000;
+append_to_file($script, "BEGIN;\n" . join('', map { "SELECT outbox.emit('two', '$_', 'e', '{}') WHERE '$pad' <> '' /*traceparent='00-${_}bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'*/;\n" } 1 .. 4) . "COMMIT;\n");
+foreach my $mode (qw(simple extended prepared))
+{
+	local $ENV{PGOPTIONS} = '-c outbox.trace_from_comment=on -c outbox.lone_emit=allow';
+	$node->command_ok([ 'pgbench', '-n', '-M', $mode, '-t', '25', '-f', $script, '-p', $node->port, '-h', $node->host, 'postgres' ], "$mode: emitted");
+}
+is($node->safe_psql('postgres', q{SELECT count(*), count(*) FILTER (WHERE substr(headers ->> 'traceparent', 4, 1) = aggregate_id) FROM outbox_internal.whole_log WHERE aggregate_type = 'two'}),
+	'300|300', 'each event has the comment of its statement');
 no_server_crashed($node);
 done_testing();
