@@ -1,4 +1,3 @@
-# matrix: E-5
 # A stream of 300,000 entries at a Redis that others need, too: what outbox asks to know whether it may read it, and what the server still has of
 # it, makes the server walk over none of them. SLOWLOG tells what took long; a machine that stalls makes one question slow, not each.
 use strict;

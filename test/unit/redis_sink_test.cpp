@@ -520,6 +520,20 @@ TEST_F(RedisSinkTest, ItIsToldWhetherAnEntryIsThereThoughTheStreamGoesOn) {
   EXPECT_EQ(Survived(ends), later) << "nothing is";
 }
 
+// No proxy keeps anything back.
+TEST_F(RedisSinkTest, WhatIsNoStreamAnyMoreIsToldAsThat) {
+  checks_server_ = true;
+  BEGIN_OR_SKIP();
+  driver_->Submit(1, 0, {To("s", "k", "1")});
+  ASSERT_TRUE(UntilMet());
+  server_.Command({"SET", "string", "x"});
+  EXPECT_TRUE(Ends({{"string", "1-1"}}).empty());
+  EXPECT_EQ(sink_->health().warning.code, "NO_LOSS_CHECK");
+  const std::string& told = sink_->health().warning.message;
+  EXPECT_TRUE(told.starts_with("what is at \"string\" is no stream any more: ")) << told;
+  EXPECT_TRUE(told.ends_with("give that another name (RENAME)")) << told;
+}
+
 // The server would walk over all that is there, from the end on, to find nothing.
 TEST_F(RedisSinkTest, AStreamIsNotAskedForWhatIsOlderThanItsFirstEntry) {
   checks_server_ = true;

@@ -33,6 +33,10 @@ constexpr const char* kHangsUp =
     "A server that hangs up at once: one for TLS that is spoken to without (option tls), or one that is no Redis.";
 constexpr const char* kTlsHangsUp =
     "A server that hangs up at once: one without TLS, or one that is no Redis. Is that its tls-port (option tls)?";
+constexpr const char* kBusy =
+    "It runs a script or function and answers nobody until that has ended: SCRIPT KILL or FUNCTION KILL ends one that "
+    "has not written; SLOWLOG GET says afterwards which one it was. After how long others are told so is "
+    "lua-time-limit.";
 constexpr const char* kPrimary = "host and port have to name the primary itself.";
 constexpr const char* kCluster =
     "A node of a Redis cluster takes the topics whose slots it has: host and port have to name a single Redis server, "
@@ -62,6 +66,8 @@ constexpr Advice kAdvice[] = {
     {"DENIED", "Redis is in protected mode: it wants a password, or to be told to listen to others."},
     {"DB_INDEX", "Set option db to a database that the server has."},
     {"READONLY", kPrimary},
+    {"MASTERDOWN", kPrimary},
+    {"BUSY", kBusy},
     {"SENTINEL", kPrimary},
     {"MOVED", kCluster},
     {"CLUSTERDOWN",

@@ -384,6 +384,10 @@ void RedisSink::NoteStreamRefused(const std::string& stream, const redisReply& r
     NoteUnchecked("the Redis user may not read stream \"" + stream + "\"", "ACL SETUSER ... %R~" + stream);
     return;
   }
+  if (error.code == "WRONGTYPE") {
+    NoteUnchecked("what is at \"" + stream + "\" is no stream any more", "give that another name (RENAME)");
+    return;
+  }
   NoteRefused("XINFO", reply);
   NoteUnchecked(
       "XINFO does not tell where stream \"" + stream + "\" ends" + (error.ok() ? "" : " (" + error.message + ")"),
