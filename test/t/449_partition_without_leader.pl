@@ -42,6 +42,8 @@ is($node->safe_psql('postgres', q{SELECT count(*) FROM outbox_internal.parked WH
 ok(wait_for_value($node, q{SELECT DISTINCT error_code FROM outbox.lag WHERE topic = 't' OR error_code IS NOT NULL}, 'PARTITION_STALLED', 60), 'the topic is told as in trouble');
 my $hint = qr/[Bb]ring.* back.*kafka-leader-election\.sh --election-type unclean/s;
 like($node->safe_psql('postgres', q{SELECT string_agg(hint, ' ') FROM outbox.doctor() WHERE detail ~ 'PARTITION_STALLED'}), $hint, 'doctor() says how it gets a leader again');
+# It is told there when it has lasted for a second.
+wait_until(sub { slurp_file($node->logfile) =~ /outbox: topic "t" of route "kafka" is in trouble/ }, 60);
 like(slurp_file($node->logfile), qr/WARNING:  outbox: topic "t" of route "kafka" is in trouble: [^\n]*have no leader[^\n]*\n.*PARTITION_STALLED.*\n.*HINT:  $hint/, 'and so does the log');
 like($node->safe_psql('postgres', q{SELECT hint FROM outbox.test_server('kafka', 't') WHERE error_code = 'LEADER_NOT_AVAILABLE'}), $hint, 'and so does test_server()');
 $dead->restart;
