@@ -8,19 +8,17 @@
 
 #include "base/version.h"
 #include "pg/list_argument.h"
+#include "pg/own_extension.h"
 #include "pg/schemas.h"
 #include "pg/transaction.h"
 
 extern "C" {
-#include "access/genam.h"
 #include "access/table.h"
 #include "catalog/namespace.h"
-#include "catalog/pg_extension.h"
 #include "commands/extension.h"
 #include "storage/bufmgr.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 }
 
 namespace outbox::admin {
@@ -87,23 +85,7 @@ bool HasTables(std::span<const char* const> tables) {
 }
 
 const char* OtherVersion() {
-  const Oid extension = creating_extension ? InvalidOid : get_extension_oid("outbox", true);
-  if (!OidIsValid(extension)) {
-    return nullptr;
-  }
-  Relation extensions = table_open(ExtensionRelationId, AccessShareLock);
-  ScanKeyData key;
-  ScanKeyInit(&key, Anum_pg_extension_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(extension));
-  SysScanDesc scan = systable_beginscan(extensions, ExtensionOidIndexId, true, nullptr, 1, &key);
-  HeapTuple tuple = systable_getnext(scan);
-  const char* version = nullptr;
-  if (HeapTupleIsValid(tuple)) {
-    bool null = true;
-    const Datum value = heap_getattr(tuple, Anum_pg_extension_extversion, RelationGetDescr(extensions), &null);
-    version = null ? "" : TextDatumGetCString(value);
-  }
-  systable_endscan(scan);
-  table_close(extensions, AccessShareLock);
+  const char* version = creating_extension ? nullptr : pg::ReadOwnExtension().version;
   return version == nullptr || strcmp(version, kVersion) == 0 ? nullptr : version;
 }
 

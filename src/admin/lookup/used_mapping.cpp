@@ -7,17 +7,13 @@
 #include "admin/lookup/option_list.h"
 #include "admin/lookup/server.h"
 #include "pg/guard.h"
+#include "pg/own_extension.h"
 #include "pg/rights.h"
 
 extern "C" {
-#include "access/genam.h"
 #include "access/reloptions.h"
-#include "access/table.h"
-#include "catalog/pg_extension.h"
 #include "catalog/pg_user_mapping.h"
 #include "foreign/foreign.h"
-#include "utils/fmgroids.h"
-#include "utils/rel.h"
 #include "utils/syscache.h"
 }
 
@@ -88,19 +84,6 @@ bool ReadMapping(Oid user, Oid server, const sink::SinkKind* kind, sink::OptionL
   return true;
 }
 
-Oid ExtensionOwner() {
-  Relation relation = table_open(ExtensionRelationId, AccessShareLock);
-  ScanKeyData key;
-  ScanKeyInit(&key, Anum_pg_extension_extname, BTEqualStrategyNumber, F_NAMEEQ, CStringGetDatum("outbox"));
-  SysScanDesc scan = systable_beginscan(relation, ExtensionNameIndexId, true, nullptr, 1, &key);
-  HeapTuple tuple = systable_getnext(scan);
-  const Oid owner =
-      HeapTupleIsValid(tuple) ? reinterpret_cast<Form_pg_extension>(GETSTRUCT(tuple))->extowner : InvalidOid;
-  systable_endscan(scan);
-  table_close(relation, AccessShareLock);
-  return owner;
-}
-
 }  // namespace
 
 sink::OptionList UsedMapping(const sink::SinkKind& kind, unsigned int server_oid) {
@@ -108,7 +91,7 @@ sink::OptionList UsedMapping(const sink::SinkKind& kind, unsigned int server_oid
   sink::OptionList* out = &options;
   const sink::SinkKind* of = &kind;
   pg::Guard([server_oid, of, out] {
-    for (Oid role : RolesOfMapping(GetForeignServer(server_oid)->owner, ExtensionOwner())) {
+    for (Oid role : RolesOfMapping(GetForeignServer(server_oid)->owner, pg::ReadOwnExtension().owner)) {
       if (ReadMapping(role, server_oid, of, out)) {
         break;
       }

@@ -399,16 +399,17 @@ void LetLanesGo(const Adoption& adoption) {
     // As if each lane were at the beginning of a window, so that all that was emitted here comes behind it, whatever
     // the clock said then.
     const std::string all_read = SnapshotWithout({});
+    const std::string as_it_was = SnapshotWithout(undelivered);
     const Cell to = unread.empty() || adoption.nothing ? Cell() : Cell(all_read);
     const int64 at = pg::Guard([] { return pg::TakeReadings(1); });
     RunSql(Access::kWrite,
            "UPDATE outbox_internal.lane SET owner = NULL, claimed_at = NULL, window_from = $2::pg_snapshot, "
            "window_to = $3::pg_snapshot, done_to = NULL, since = timestamptz 'epoch' + $4::bigint * interval '1 "
            "microsecond', repeats_to = NULL, home = outbox_internal.home() WHERE route_id = $1::bigint",
-           {route[0], Cell(SnapshotWithout(undelivered)), to, Cell(std::to_string(at))});
+           {route[0], Cell(as_it_was), to, Cell(std::to_string(at))});
     const std::string from = adoption.nothing ? all_read : SnapshotWithout(unread);
     NoteBeginning(route[0], at, from, to, written_to[id]);
-    if (from != SnapshotWithout(undelivered)) {
+    if (from != as_it_was) {
       RunSql(Access::kWrite,
              "UPDATE outbox_internal.lane SET window_from = $2::pg_snapshot WHERE route_id = $1::bigint",
              {route[0], Cell(from)});

@@ -194,6 +194,14 @@ void CheckLaneChanges(Findings* findings) {
 
 namespace {
 
+// Of what a destination that works warns of.
+std::string HintOfWarning(std::string_view code) {
+  return code == pg::kThrottled         ? pg::kThrottledHint
+         : code == pg::kOffsetsWentBack ? pg::kOffsetsWentBackHint
+                                        : "It goes when its cause has gone and the connection is made anew, as ALTER "
+                                          "SERVER does it; what is said of lost events goes after an hour.";
+}
+
 // Of trouble of class config: what somebody has to do about it.
 const char* ForAPerson(std::string_view code, std::string_view message) {
   return code.starts_with(pg::kSinkCodes) ? pg::SinkHint(message)
@@ -588,18 +596,14 @@ void CheckDestinations(Findings* findings) {
     if (view.trouble.error_class == ErrorClass::kConfig) {
       findings->Problem("destination", detail, ForAPerson(view.trouble.code, view.trouble.message));
     } else {
-      findings->Warn(
-          "destination", detail,
-          view.only_warning && view.trouble.code == std::string_view(pg::kThrottled)         ? pg::kThrottledHint
-          : view.only_warning && view.trouble.code == std::string_view(pg::kOffsetsWentBack) ? pg::kOffsetsWentBackHint
-          : view.only_warning ? std::string("It goes when its cause has gone and the connection is made anew, as ALTER "
-                                            "SERVER does it; what is said of lost events goes after an hour.")
-          : paused.contains(name) ? kPausedHint
-          : view.state == BreakerState::kHalfOpen
-              ? "It is being tried again by itself, right now."
-              : "It is tried again by itself; outbox.destination says when. SELECT * FROM "
-                "outbox.test_server(" +
-                    Literal(name) + ATopicOf(name) + ") says what can be done.");
+      findings->Warn("destination", detail,
+                     view.only_warning       ? HintOfWarning(view.trouble.code)
+                     : paused.contains(name) ? kPausedHint
+                     : view.state == BreakerState::kHalfOpen
+                         ? "It is being tried again by itself, right now."
+                         : "It is tried again by itself; outbox.destination says when. SELECT * FROM "
+                           "outbox.test_server(" +
+                               Literal(name) + ATopicOf(name) + ") says what can be done.");
     }
   }
   TellLosses(lost, findings);

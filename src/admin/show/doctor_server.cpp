@@ -10,6 +10,7 @@
 #include "base/version.h"
 #include "metrics/store.h"
 #include "pg/clock.h"
+#include "pg/own_extension.h"
 #include "pg/settings.h"
 #include "pg/wait.h"
 #include "pg/wall.h"
@@ -231,8 +232,8 @@ void CheckPreload(Findings* findings) {
 }
 
 bool CheckVersion(Findings* findings) {
-  std::vector<Row> rows = RunSql(Access::kRead, "SELECT extversion FROM pg_extension WHERE extname = 'outbox'");
-  std::string installed = rows.empty() ? "?" : rows[0][0].value_or("?");
+  const char* version = pg::Guard([] { return pg::ReadOwnExtension().version; });
+  const std::string installed = version == nullptr ? "?" : version;
   if (installed == kVersion) {
     findings->Ok("version", "Library and extension have version " + installed + ".");
     return true;
