@@ -14,8 +14,7 @@ my $looks = 0;
 sub connections
 {
 	++$looks;
-	my ($count) = $redis->forget->command('INFO', 'stats') =~ /total_connections_received:(\d+)/;
-	return $count - $looks;
+	return $redis->forget->connections - $looks;
 }
 redis_route($node, $redis, 'rests', topic => q('rests'));
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }

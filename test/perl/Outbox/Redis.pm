@@ -128,6 +128,8 @@ sub column
 }
 
 sub keys_like { my ($self, $pattern) = @_; return sort @{ $self->command('KEYS', $pattern) } }
+# How many there have ever been.
+sub connections { my ($self) = @_; return ($self->command('INFO', 'stats') =~ /total_connections_received:(\d+)/)[0] }
 sub xlen { my ($self, $stream) = @_; return $self->command('XLEN', $stream) }
 
 END
