@@ -64,7 +64,7 @@ constexpr Rule kRules[] = {
     {"outcome", "It says what became of parked events: what people have given up is not sent again.",
      "CALL outbox.replay(..., include_given_up => true) sends what was given up. Its days go with those of the log."},
     {"server_run", "It says what each life of a Redis still had: without it what that has lost is not sent again.",
-     "Nothing has to be done: rows older than 90 days go by themselves."},
+     "Nothing has to be done: rows that nothing depends on any more go by themselves after 90 days."},
     {"met_cluster", "It says which cluster each destination is: without it nobody is told of another in its place.",
      "Nothing has to be done: rows of servers that were dropped go by themselves."},
     {"origin", "It says of which server the transaction ids are that the log and the positions of lanes hold.",

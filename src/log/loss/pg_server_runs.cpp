@@ -370,8 +370,17 @@ void PgServerRuns::LimitToNoted(MemoryEnd* end) const {
 Status PgServerRuns::Record(const std::string& server_run, std::span<const sink::StreamEnd> ends) {
   MemoryEnd end = JudgeEnds(samples_, ends);
   return TryInTransaction([&] {
+    // A run may go on for years after it was met: so the last one at an address stays, those that delivered what is
+    // still in outbox_internal.outcome, and all that came behind them, for without these it would not be known what was
+    // met later.
     static Statement sweep = {
-        "DELETE FROM outbox_internal.server_run m WHERE m.met_at < (now() - '90 days'::interval)", 0, {}, nullptr};
+        "DELETE FROM outbox_internal.server_run m WHERE m.met_at < now() - '90 days'::interval AND m.number <"
+        " (SELECT min(k.number) FROM outbox_internal.server_runs(m.run) k WHERE k.met_at >= now() - '90 days'::interval"
+        " OR EXISTS (SELECT FROM outbox_internal.outcome o WHERE o.run = k.run)"
+        " OR NOT EXISTS (SELECT FROM outbox_internal.server_runs(m.run) n WHERE n.number > k.number))",
+        0,
+        {},
+        nullptr};
     // A row that another worker has just written has the same number and stays; one written before another run was met
     // is renewed. Where nothing was noted, what is noted later is spoken for by nothing; nothing ever was under a first
     // run.
