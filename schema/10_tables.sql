@@ -150,7 +150,7 @@ COMMENT ON COLUMN outbox_internal.progress.route_id IS 'route';
 COMMENT ON COLUMN outbox_internal.progress.lane IS 'lane';
 COMMENT ON COLUMN outbox_internal.progress.side IS '0: of the lane itself; else of its side lane of that number';
 COMMENT ON COLUMN outbox_internal.progress.places IS 'where the events went that were acknowledged since the row before: first and last offset or stream id, by "topic/partition" or stream; of 64 of them at most; {}: the side lane was over';
-COMMENT ON COLUMN outbox_internal.progress.run IS 'which life of the Redis server acknowledged them, see outbox_internal.server_run; NULL: the destination does not tell';
+COMMENT ON COLUMN outbox_internal.progress.run IS 'which life of the Redis server, see outbox_internal.server_run, or which Kafka cluster acknowledged them; NULL: the destination does not tell';
 COMMENT ON COLUMN outbox_internal.progress.survived IS 'only where the lane was put back, because the server had lost what it had acknowledged: the last stream id that was still there';
 COMMENT ON COLUMN outbox_internal.progress.acknowledged IS 'both numbers of the highest stream id that was acknowledged since the row before, over all streams, also those that places has no room for; NULL: run is, or nothing was';
 COMMENT ON COLUMN outbox_internal.progress.run_after IS 'the newest row of this lane (or side lane) before, under another run; NULL: there is none';

@@ -150,15 +150,15 @@ void Engine::SetOptions(const EngineOptions& options) {
 }
 
 void Engine::SetDestination(DestinationId id, SinkFactory factory, int64_t drain_deadline,
-                            std::unique_ptr<ServerRuns> servers, int64_t gather_micros) {
+                            std::unique_ptr<ServerRuns> servers, int64_t gather_micros, PastEnds past) {
   impl_->changed = true;
   Destination* destination = impl_->Find(id);
   if (destination != nullptr) {
     destination->removing = false;
     destination->Replace(std::move(factory), std::move(servers), drain_deadline);
   } else {
-    impl_->destinations.emplace(
-        id, std::make_unique<Destination>(id, std::move(factory), std::move(servers), gather_micros, impl_->options));
+    impl_->destinations.emplace(id, std::make_unique<Destination>(id, std::move(factory), std::move(servers),
+                                                                  gather_micros, std::move(past), impl_->options));
   }
 }
 

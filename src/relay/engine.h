@@ -23,6 +23,7 @@
 #include "format/route_spec.h"
 #include "relay/common/engine_clock.h"
 #include "relay/common/engine_types.h"
+#include "relay/common/past_ends.h"
 #include "relay/common/server_runs.h"
 #include "sink/sink.h"
 
@@ -41,9 +42,10 @@ class Engine {
   // A destination that the engine has already is replaced: no more is submitted to the old sink, what is in flight is
   // waited for until `drain_deadline` (at once if it is down), what is left then counts as aborted and is sent again to
   // the new one, in order. `servers`: of a destination that can lose what it has acknowledged; nullptr: any server that
-  // answers is taken for the same one. `gather_micros`: what its kind says (sink/kind.h), when the destination is new.
+  // answers is taken for the same one. When the destination is new: `gather_micros`: what its kind says (sink/kind.h);
+  // `past`: what it had acknowledged before.
   void SetDestination(DestinationId id, SinkFactory factory, int64_t drain_deadline,
-                      std::unique_ptr<ServerRuns> servers = nullptr, int64_t gather_micros = 0);
+                      std::unique_ptr<ServerRuns> servers = nullptr, int64_t gather_micros = 0, PastEnds past = {});
   // Releases its lanes (they come out of TakeGone), then closes the sink.
   void RemoveDestination(DestinationId id, int64_t deadline);
   bool HasDestination(DestinationId id) const;

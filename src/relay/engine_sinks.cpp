@@ -23,6 +23,7 @@ bool Engine::Impl::PollSinks(bool watch) {
       if (auto found = flows.find(place.flow); found != flows.end()) {
         found->second->OnPlace(place);
       }
+      destination->CheckPlace(place, turn.now, turn.clock->WallMicros());
     }
     worked |= !results.empty();
     worked |= CheckServer(destination.get());

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/monotonic.h"
+#include "log/loss/noted_ends.h"
 #include "log/pg_lane_log.h"
 #include "log/pg_side_log.h"
 #include "metrics/store.h"
@@ -314,8 +315,10 @@ bool Relay::Add(const LaneId& id) {
   }
   if (!engine_->HasDestination(destination)) {
     const DestinationConfig& config = config_.destinations.at(destination);
+    relay::PastEnds past;
+    static_cast<void>(log::LoadNotedEnds(config.oid, &past));  // else a loss goes unnoticed, and nothing else
     engine_->SetDestination(destination, Factory(config, limits_), clock_->NowMicros(), MakeServerRuns(config),
-                            kind->gather_micros);
+                            kind->gather_micros, std::move(past));
   }
   relay::LaneLogs logs;
   logs.filter = std::make_shared<relay::LaneFilter>(spec);

@@ -402,6 +402,9 @@ void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
       if (const sink::Health* health = state.engine.DestinationHealth(status.id); health != nullptr) {
         incidents_.SeeWarning(health->warning, known->second.name, shown.slot);
       }
+      if (status.warning != nullptr && status.warning->code == pg::kOffsetsWentBack) {  // of an earlier sink
+        incidents_.SeeWarning(*status.warning, known->second.name, shown.slot);
+      }
       if (clusters.another != nullptr) {
         Incidents::SayWarning(known->second.name, *clusters.another);
       }

@@ -2,6 +2,7 @@
 -- the places of 64 streams only.
 ALTER TABLE outbox_internal.progress ADD COLUMN acknowledged bigint[];
 COMMENT ON COLUMN outbox_internal.progress.places IS 'where the events went that were acknowledged since the row before: first and last offset or stream id, by "topic/partition" or stream; of 64 of them at most; {}: the side lane was over';
+COMMENT ON COLUMN outbox_internal.progress.run IS 'which life of the Redis server, see outbox_internal.server_run, or which Kafka cluster acknowledged them; NULL: the destination does not tell';
 COMMENT ON COLUMN outbox_internal.progress.acknowledged IS 'both numbers of the highest stream id that was acknowledged since the row before, over all streams, also those that places has no room for; NULL: run is, or nothing was';
 UPDATE outbox_internal.progress g SET acknowledged = (
     SELECT pg_catalog.max(pg_catalog.string_to_array(e.value OPERATOR(pg_catalog.->>) 1, '-')::pg_catalog.int8[])

@@ -124,7 +124,7 @@ class LaneLog {
   virtual Status Rewind(const std::string& server_run, bool resend, Loss* loss) {
     return static_cast<void>(server_run), static_cast<void>(resend), static_cast<void>(loss), Status();
   }
-  // The server run that is recorded with subsequent SaveProgress calls.
+  // The server run, or the id of the cluster, that is recorded with subsequent SaveProgress calls.
   virtual void SetServerRun(const std::string& server_run) { static_cast<void>(server_run); }
 };
 

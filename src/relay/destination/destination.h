@@ -15,6 +15,7 @@
 
 #include "relay/common/engine_clock.h"
 #include "relay/common/engine_types.h"
+#include "relay/common/past_ends.h"
 #include "relay/destination/breaker.h"
 #include "relay/destination/poison_search.h"
 #include "relay/destination/retry_sink.h"
@@ -28,12 +29,13 @@ namespace outbox::relay {
 class Destination {
  public:
   Destination(uint32_t id, SinkFactory factory, std::unique_ptr<ServerRuns> servers, int64_t gather_micros,
-              const EngineOptions& options)
+              PastEnds past, const EngineOptions& options)
       : id_(id),
         spacing_(gather_micros),
         factory_(std::move(factory)),
         sink_(factory_()),
         server_check_(std::move(servers)),
+        past_(std::move(past)),
         breaker_(options.backoff_base_micros, options.backoff_cap_micros) {}
   Destination(const Destination&) = delete;
   Destination& operator=(const Destination&) = delete;
@@ -87,8 +89,21 @@ class Destination {
   TurnSpacing& spacing() { return spacing_; }
   // See SinkWatch.
   bool TakeRecovered() { return watch_.TakeRecovered(health()); }
-  SinkDeath TakeDeath() { return watch_.TakeDeath(health()); }
+  SinkDeath TakeDeath() {
+    const SinkDeath death = watch_.TakeDeath(health());
+    if (death != SinkDeath::kNone) {
+      past_.Renew();
+    }
+    return death;
+  }
   uint64_t deaths() const { return watch_.total_deaths(); }
+
+  // Its sink has delivered there: whether that shows that something is lost.
+  void CheckPlace(const sink::Place& place, int64_t now, int64_t wall) {
+    if (Error lost = past_.OnPlace(place, health().cluster, now, wall); !lost.ok()) {
+      Warn(std::move(lost), now, true);
+    }
+  }
 
   // --- a sink that forgets records ---
   uint64_t renewals() const { return renewals_; }
@@ -115,6 +130,7 @@ class Destination {
     sink_->Close();
     sink_ = next_sink_ != nullptr ? std::move(next_sink_) : factory_();
     server_check_.Reset();
+    past_.Renew();
     watch_.Begin(health());
   }
 
@@ -150,6 +166,7 @@ class Destination {
   std::unique_ptr<sink::Sink> next_sink_;
   RetrySink retry_;
   ServerCheck server_check_;
+  PastEnds past_;
   Error warning_;
   int64_t warn_until_ = 0;
   bool warns_a_person_ = false;

@@ -40,7 +40,19 @@ int64_t Acker::SaveDue(const TurnContext& turn, bool stopped) const {
              : kNever;
 }
 
+// A server that tells its runs was checked before anything was written to it; of another is known which cluster it is
+// as soon as it has acknowledged anything. Where that changes, what was acknowledged until then is the former one's.
+void Acker::FollowCluster() {
+  const std::string& cluster = destination_->health().cluster;
+  if (!cluster.empty() && destination_->server_check().server_run().empty() && cluster != server_run_) {
+    SetServerRun(cluster);
+  }
+}
+
 ProgressSave Acker::BeginSave() {
+  if (server_run_.empty()) {
+    FollowCluster();
+  }
   ProgressSave save;
   save.log = log_;
   save.position = pipeline_->position();
@@ -62,6 +74,7 @@ CallResult Acker::EndSave(const Status& status, const ProgressSave& save, size_t
     saw_rows_ = pipeline_->reading();
     halfway_ = save.position.target.has_value();
     last_save_ = turn.now;
+    FollowCluster();
   }
   return result;
 }

@@ -45,7 +45,7 @@ class Acker {
   // --- delivered positions ---
   // Where delivered events are at the destination; saved with the progress.
   void AddPlace(const sink::Place& place) { places_.Add(0, place.topic, place.partition, place.first, place.last); }
-  // The incarnation of the destination's server that they are at; "": unknown.
+  // The incarnation of the destination's server, or the cluster, that they are at; "": unknown.
   const std::string& server_run() const { return server_run_; }
   void SetServerRun(const std::string& server_run);
 
@@ -77,6 +77,8 @@ class Acker {
     kPosition,  // the position moved, past no event of this lane
     kEvents,    // events were delivered or parked
   };
+
+  void FollowCluster();
 
   Pipeline* const pipeline_;
   LaneLog* const log_;

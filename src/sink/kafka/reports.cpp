@@ -1,7 +1,6 @@
 // Events of the library: delivery reports, and what they and its errors say about the destination.
 #include <algorithm>
 #include <climits>
-#include <cstdio>
 #include <utility>
 
 #include "base/fault_point.h"
@@ -9,6 +8,7 @@
 #include "sink/kafka/errors.h"
 #include "sink/kafka/kafka_sink.h"
 #include "sink/kafka/wall_ms.h"
+#include "sink/went_back.h"
 
 namespace outbox::sink::kafka {
 namespace {
@@ -25,19 +25,6 @@ bool Proves(const Producer& producer, const Partition& partition, int64_t offset
   // Cut off, it may have been answered by another cluster of the same id, which took the first record of a partition
   // for that of another producer with its number. There is nothing to tell by, but that offsets go on where they were.
   return !producer.cut_off() || (partition.last_offset >= 0 && offset > partition.last_offset);
-}
-
-// Which of the two it was, no broker tells: it has elected a replica that lacked it (an unclean election), has come
-// back with a log directory of before, or the topic has nothing but its name in common with the former one.
-Error WentBack(const std::string& topic, int32_t partition, int64_t before, int64_t offset) {
-  const int64_t second = WallMs() / 1000 % 86400;
-  char at[16];
-  snprintf(at, sizeof at, "%02d:%02d:%02d", static_cast<int>(second / 3600), static_cast<int>(second / 60 % 60),
-           static_cast<int>(second % 60));
-  return {ErrorClass::kDestination, "OFFSETS_WENT_BACK",
-          "topic \"" + topic + "\" has lost what it had acknowledged, or was made anew: partition " +
-              std::to_string(partition) + " had acknowledged up to offset " + std::to_string(before) + ", and at " +
-              at + " UTC a later event at " + std::to_string(offset)};
 }
 
 }  // namespace
@@ -183,7 +170,7 @@ void KafkaSink::Acknowledged(const Report& report, Partition* partition, int64_t
   partition->moved_at = now;
   if (report.first >= 0) {
     if (const int64_t before = report.topic->WentBack(report.partition, report.first, report.offset); before >= 0) {
-      health_.Lost(WentBack(report.topic->name, report.partition, before, report.first), now);
+      health_.Lost(OffsetsWentBack(report.topic->name, report.partition, before, report.first, WallMs() * 1000), now);
     }
   }
   report.topic->Acknowledged(report.partition, report.count, report.bytes, now);

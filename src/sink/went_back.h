@@ -1,0 +1,15 @@
+// What is told where a destination has acknowledged at a place that it had acknowledged before [-].
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/status.h"
+
+namespace outbox::sink {
+
+// A partition only grows. `before`: the newest offset that was acknowledged until then; `offset`: the later event's;
+// `wall`: when, in Unix microseconds.
+Error OffsetsWentBack(const std::string& topic, int32_t partition, int64_t before, int64_t offset, int64_t wall);
+
+}  // namespace outbox::sink
