@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -83,6 +84,11 @@ class RedisSinkTest : public ::testing::Test {
   int64_t Connections() {
     const std::string info = server_.Command({"INFO", "stats"})->str;
     return std::stoll(info.substr(info.find("total_connections_received:") + 27));
+  }
+  // As the server sees them, this one's own among them.
+  int64_t Clients() {
+    const std::string clients = server_.Command({"CLIENT", "LIST"})->str;
+    return std::count(clients.begin(), clients.end(), '\n');
   }
   // Another life of the server is at the other end, and the sink waits.
   bool UntilMet() {

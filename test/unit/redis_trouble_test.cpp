@@ -101,6 +101,29 @@ TEST_F(RedisSinkTest, ASilentServerTimesOut) {
   ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }));
 }
 
+// What a given-up connection has not sent is not sent any more: the server would execute it behind what came later.
+TEST_F(RedisSinkTest, WhatLiesInTheSocketOfALeftConnectionIsNeverSent) {
+  const std::string port = std::to_string(FreePort());
+  BEGIN_OR_SKIP({{"host", "127.0.0.1"}, {"port", port}, {"unix_socket", ""}, {"timeout", "300"}},
+                {"--port", port, "--bind", "127.0.0.1"});
+  driver_->Submit(1, 0, {To("s", "k", "0")});
+  ASSERT_TRUE(driver_->UntilResolved());
+
+  server_.Signal(SIGSTOP);
+  // More than the system takes for the server meanwhile, and less than it takes of us.
+  const TestRecord record = To("s", "k", std::string(1'000'000, 'x'));
+  const uint64_t first = driver_->Submit(1, 0, {record});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(first), Outcome::kAborted);
+  EXPECT_EQ(sink_->health().error.code, "TIMEOUT");
+  server_.Signal(SIGCONT);
+
+  driver_->Submit(1, 1, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  ASSERT_TRUE(driver_->Until([this] { return Clients() <= 2; })) << "it has closed the one that was left";
+  EXPECT_EQ(server_.Integer({"XLEN", "s"}), 2);
+}
+
 // A connection that a device on the way has dropped: until `timeout` is over nothing else tells why nothing arrives.
 TEST_F(RedisSinkTest, ASilenceThatIsWaitedForIsToldOf) {
   BEGIN_OR_SKIP({{"timeout", "300000"}});

@@ -122,6 +122,11 @@ Status Connection::Finish() {
   if (address_.unix_socket.empty()) {
     setsockopt(connecting_fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(connecting_fd_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+    // Whoever closes it, the end of this process too, what lies unsent in the socket goes with it. Else the system would
+    // go on sending it, for as long as a network is away and beyond, and the server would execute it after what comes by
+    // the next connection. Nothing is missed: what has no answer is sent again.
+    const linger reset{1, 0};
+    setsockopt(connecting_fd_, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
   }
   resolved_.reset();
   next_ = nullptr;
