@@ -73,6 +73,16 @@ $node->safe_psql('postgres', q(SELECT outbox.emit('order', 1, 'order.created', '
 sleep 2; # in which a worker would have come and begun to send
 is(workers('postgres'), '0', 'under another outbox.instance nothing runs');
 is($redis->xlen('events'), 204, 'and nothing is published');
+# A day that is over and delivered: the keeper of an outbox that is no copy would drop it, too.
+$node->safe_psql('postgres', q{SET outbox.allow_loss = on;
+	CREATE TABLE outbox_internal.log_20200101 (LIKE outbox_internal.log);
+	CREATE INDEX ON outbox_internal.log_20200101 (xid);
+	INSERT INTO outbox_internal.log_20200101 (created_at, id, xid, aggregate_type, event_type) VALUES ('2020-01-01 12:00+00', gen_random_uuid(), '3', 'order', 'order.created');
+	ALTER TABLE outbox_internal.log ATTACH PARTITION outbox_internal.log_20200101 FOR VALUES FROM ('2020-01-01 00:00+00') TO ('2020-01-02 00:00+00')});
+my ($dropped, undef, $refused) = $node->psql('postgres', q{CALL outbox.drop_expired(dry_run => false, keep => '1 day')});
+isnt($dropped, 0, 'no day of the log is dropped by hand');
+like($refused, qr/ERROR:  cannot drop days of an outbox that is not in use\nDETAIL:  It is a copy/, 'and it says why');
+isnt($node->safe_psql('postgres', q(SELECT to_regclass('outbox_internal.log_20200101'))), '', 'the day is there');
 $node->safe_psql('postgres', 'SELECT outbox.adopt()');
 $node->safe_psql('postgres', q(SELECT outbox.emit('order', 1, 'order.created', '{"n": 5}')));
 ok(wait_idle($node), 'until it is adopted');

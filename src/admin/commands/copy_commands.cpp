@@ -41,7 +41,8 @@ UserError RestoredIntoUse(const char* named_by) {
 
 // Positions, ticks, owners: lanes that work here would take those of a dump for their own.
 void CheckRestore(Oid relation) {
-  if (Guard([relation] { return InSchemaInUse(relation) && !MayComeInto(get_rel_name(relation)); }) && InUse()) {
+  if (Guard([relation] { return InSchemaInUse(relation) && !MayComeInto(get_rel_name(relation)); }) &&
+      IsSettledHere()) {
     throw RestoredIntoUse("outbox_internal.identity");
   }
 }

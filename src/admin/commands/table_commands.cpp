@@ -121,7 +121,7 @@ void CheckDetach(Oid parent, const PartitionCmd* partition) {
 void RefuseAttach(Oid parent, const std::string& words) {
   if (pg::settings.allow_loss) {
     NoteLoss(words + " " + NameOf(parent), "");
-  } else if (InUse()) {
+  } else if (IsSettledHere()) {
     throw UserError{
         ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + words + " " + NameOf(parent),
         "Day tables are made by outbox itself. Rows of any other table have transaction ids that lanes may "

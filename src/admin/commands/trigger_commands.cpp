@@ -196,12 +196,12 @@ void CheckGuard(Oid table, const char* trigger, const std::string& words) {
   }
   switch (Guard([table] { return KeptBy(table); })) {
     case Kept::kEvents:
-      if (InUse()) {
+      if (IsSettledHere()) {
         JudgeGuards(words + " " + NameOf(table));
       }
       break;
     case Kept::kRows:
-      if (InUse()) {
+      if (IsSettledHere()) {
         RefuseUnguarded(table, words);
       }
       break;

@@ -158,7 +158,7 @@ void Judge(TriggerData* trigger, const Rule& rule) {
   const std::string command = Verb(trigger) + (" " + NameOf(RelationGetRelid(trigger->tg_relation)));
   const bool row = TRIGGER_FIRED_FOR_ROW(trigger->tg_event) != 0;
   const bool inserts = TRIGGER_FIRED_BY_INSERT(trigger->tg_event) != 0;
-  if (inserts && (IsLogicalWorker() || !InUse())) {
+  if (inserts && (IsLogicalWorker() || !IsSettledHere())) {
     return;  // what a subscription copies, whose rows another trigger drops; a restore
   }
   if (TRIGGER_FIRED_AFTER(trigger->tg_event)) {
@@ -188,7 +188,7 @@ bool OnlyOutboxWrites(const char* table) {
   return FindRule(table) != nullptr;
 }
 
-bool InUse() {
+bool IsSettledHere() {
   return !RunSql(Access::kWrite,
                  "SELECT FROM outbox_internal.identity WHERE system_identifier::text || '/' || database::text = "
                  "outbox_internal.home()")

@@ -19,7 +19,9 @@ namespace outbox::admin {
 // Whether a table of that name, of outbox, has such rows. Plain.
 bool OnlyOutboxWrites(const char* table);
 
-// Whether positions, ticks and owners here are this database's own: the outbox is in use, and no copy. Throws.
-bool InUse();
+// Whether this outbox was settled in this very database: what is in it counts, and no restore is bringing it. Under
+// another outbox.instance, too: such a copy of the files waits for adopt() with all that it has, and publishes nothing
+// (lookup/processes.h, Identities, says whether it does). Throws.
+bool IsSettledHere();
 
 }  // namespace outbox::admin

@@ -20,7 +20,7 @@ Processes CountProcesses(int mine) {
   processes.places = pg::ProcessSlots();
   if (mine < 0 && processes.places == 0) {
     const Identities identities = CountIdentities();
-    mine = identities.all > 0 && !identities.IsCopy() ? WantedHere(Access::kRead) : -1;
+    mine = identities.IsInUse() ? WantedHere(Access::kRead) : -1;
   }
   processes.wanted = mine < 0 ? pg::WantedProcesses(InvalidOid) : pg::WantedProcesses(MyDatabaseId) + mine;
   return processes;

@@ -50,6 +50,7 @@ struct Identities {
   int64 all = 0;
   int64 ours = 0;
   bool IsCopy() const { return all != ours; }
+  bool IsInUse() const { return all > 0 && !IsCopy(); }
 };
 Identities CountIdentities();
 

@@ -4,8 +4,8 @@
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
-#include "admin/guard/by_hand.h"
 #include "admin/lookup/log_days.h"
+#include "admin/lookup/processes.h"
 #include "log/progress/expired_days.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
@@ -77,7 +77,7 @@ OUTBOX_FUNCTION(outbox_drop_expired) {
     RequireWritable("outbox.drop_expired()");
   }
   Batches batches(fcinfo, "outbox.drop_expired()", !dry_run);
-  if (!InUse()) {
+  if (!CountIdentities().IsInUse()) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot drop days of an outbox that is not in use",
                     "It is a copy, or nothing was ever emitted: of a copy nothing is dropped before it is adopted.",
                     "See the check \"identity\" of outbox.doctor()."};
