@@ -192,17 +192,6 @@ bool SendsTo(const std::vector<OwnedLaneView>& lanes, int64 route_id, Oid server
   });
 }
 
-const OwnedLaneView* FindLaneView(const std::vector<OwnedLaneView>& views, int64 route_id, int lane, int side) {
-  const OwnedLaneView* found = nullptr;
-  for (const OwnedLaneView& view : views) {
-    // A worker that died may have left its slot behind: the live owner's counts.
-    if (view.id == LaneId{route_id, lane, side} && (found == nullptr || view.owned)) {
-      found = &view;
-    }
-  }
-  return found;
-}
-
 LaneViews::LaneViews(const std::vector<OwnedLaneView>& views) {
   for (const OwnedLaneView& view : views) {
     const OwnedLaneView*& known = views_[view.id];

@@ -75,13 +75,12 @@ struct SharedView {
 // stopped, since nobody keeps it for longer than it takes to copy an entry. Throws as the others do.
 bool TryReadSharedView(Oid database, SharedView* view);
 
-// Status of a lane, or of its side lane with that number, as last published; nullptr if no worker owns it.
-const OwnedLaneView* FindLaneView(const std::vector<OwnedLaneView>& views, int64 route_id, int lane, int side = 0);
-
-// The same for many lanes: a live owner's view is preferred. Good as long as the views.
+// Status of lanes, and of their side lanes by number, as last published. A live owner's is preferred: a worker that
+// died may have left its slot behind. Good as long as the views; one for all questions to them.
 class LaneViews {
  public:
   explicit LaneViews(const std::vector<OwnedLaneView>& views);
+  // nullptr: no worker owns it.
   const OwnedLaneView* Find(int64 route_id, int lane, int side = 0) const;
 
  private:

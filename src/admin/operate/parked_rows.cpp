@@ -95,7 +95,7 @@ struct Told {
 };
 Told ToldOf(int64_t route_id, int lane, int side) {
   const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
-  const OwnedLaneView* view = FindLaneView(views, route_id, lane, side);
+  const OwnedLaneView* view = LaneViews(views).Find(route_id, lane, side);
   if (view == nullptr || !view->owned) {
     return {};
   }

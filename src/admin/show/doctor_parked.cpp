@@ -21,6 +21,7 @@ namespace {
 bool CheckOverdue(const std::vector<Overdue>& overdue, Findings* findings) {
   const std::vector<LaneRecord> lanes = LoadLanes(std::nullopt);
   const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
+  const LaneViews by_lane(views);
   const std::vector<Pause> pauses = LoadPauses();
   struct Wait {
     Overdue all;
@@ -41,11 +42,11 @@ bool CheckOverdue(const std::vector<Overdue>& overdue, Findings* findings) {
     wait.all.count += one.count;
     wait.all.capped = wait.all.capped || one.capped;
     const int side = lane->SideOfTopic(one.topic);
-    const OwnedLaneView* view = FindLaneView(views, lane->route_id, lane->lane);
+    const OwnedLaneView* view = by_lane.Find(lane->route_id, lane->lane);
     if (side >= 0) {
       const SideRecord& left = lane->sides[static_cast<size_t>(side)];
       const SideTrouble now =
-          TroubleOf(*lane, left, one.topic, FindLaneView(views, lane->route_id, lane->lane, left.side), pauses);
+          TroubleOf(*lane, left, one.topic, by_lane.Find(lane->route_id, lane->lane, left.side), pauses);
       wait.why = now.error_code.empty() ? "" : now.text();
       wait.code = now.error_code;
       wait.topic = !now.paused && now.error_class == ErrorClassName(ErrorClass::kTopic);

@@ -347,7 +347,7 @@ bool WaitsForDestination(const Cell& error_class, const OwnedLaneView* view) {
 
 // A scheduled event whose time has come, or one whose turn has: it is about to go, or waits for its topic or its
 // destination.
-void AddDue(Trace* trace, const std::vector<LaneRecord>& lanes, const std::vector<OwnedLaneView>& views,
+void AddDue(Trace* trace, const std::vector<LaneRecord>& lanes, const LaneViews& views,
             const std::vector<Pause>& pauses) {
   Row& row = trace->row;
   if (trace->due == 0 || trace->due > outbox::pg::BelievedWall()) {
@@ -361,7 +361,7 @@ void AddDue(Trace* trace, const std::vector<LaneRecord>& lanes, const std::vecto
   const int side = lane == lanes.end() ? -1 : lane->SideOfTopic(row[kTopic].value_or(""));
   const SideRecord* left = side < 0 ? nullptr : &lane->sides[static_cast<size_t>(side)];
   const OwnedLaneView* view =
-      lane == lanes.end() ? nullptr : FindLaneView(views, lane->route_id, lane->lane, left == nullptr ? 0 : left->side);
+      lane == lanes.end() ? nullptr : views.Find(lane->route_id, lane->lane, left == nullptr ? 0 : left->side);
   const bool troubled = view != nullptr && view->owned && !view->trouble.empty();
   // Its own word, its topic's, its lane's: each only where there is none before it.
   if (!row[kErrorClass] && left != nullptr) {
@@ -437,7 +437,8 @@ OUTBOX_FUNCTION(outbox_status) {
   std::vector<Trace> traces = LoadTraces(id_text);
   std::vector<Pause> pauses = LoadPauses();
   std::vector<LaneRecord> lanes = LoadLanes(std::nullopt);
-  std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
+  const std::vector<OwnedLaneView> read = ReadLaneViews(MyDatabaseId);
+  const LaneViews views(read);
   std::vector<UnreadableTable> unreadable;
   const std::vector<FoundEvent> events = FindEvents(Access::kRead, id, &unreadable);
   if (!unreadable.empty()) {
@@ -464,7 +465,7 @@ OUTBOX_FUNCTION(outbox_status) {
         int side = lane.SideOf(FactsOf(event));
         int number = side < 0 ? 0 : lane.sides[static_cast<size_t>(side)].side;
         const Passage passage = lane.PassageOf(FactsOf(event), event.id);
-        answer.push_back(RowOf(lane, event, passage, FindLaneView(views, lane.route_id, lane.lane, number), pauses));
+        answer.push_back(RowOf(lane, event, passage, views.Find(lane.route_id, lane.lane, number), pauses));
         if (answer.back()[kState] == "delivered") {
           deliveries.push_back({answer.size() - 1, &lane, passage});
         }

@@ -73,11 +73,12 @@ struct LaneKey {
 
 // What a barrier is looked up in: what lanes show, their workers, and the database.
 struct Reached {
-  std::vector<OwnedLaneView> lanes;
+  std::vector<OwnedLaneView> views;
+  LaneViews lanes;
   std::vector<WorkerView> workers;
   uint64 everywhere;
 
-  Reached() : lanes(ReadLaneViews(MyDatabaseId)), workers(ReadWorkerViews()), everywhere(0) {
+  Reached() : views(ReadLaneViews(MyDatabaseId)), lanes(views), workers(ReadWorkerViews()), everywhere(0) {
     if (outbox::pg::DatabaseSlot* slot = outbox::pg::FindDatabaseSlot(MyDatabaseId, false)) {
       everywhere = pg_atomic_read_u64(&slot->barrier_done);
     }
@@ -88,7 +89,7 @@ struct Reached {
     if (everywhere >= barrier) {
       return true;
     }
-    const OwnedLaneView* view = FindLaneView(lanes, lane.route_id, lane.lane);
+    const OwnedLaneView* view = lanes.Find(lane.route_id, lane.lane);
     if (view != nullptr) {
       return view->owned && view->barrier >= barrier && (!lane.owner || static_cast<int64>(view->owner) == *lane.owner);
     }
@@ -290,12 +291,12 @@ std::string Events(int64 count, bool capped, const char* what) {
 }
 
 // Topics that have left the lane, which itself is at its end; "": none has.
-std::string TopicsApart(const LaneKey& lane, const Cell& route, const std::vector<OwnedLaneView>& views) {
+std::string TopicsApart(const LaneKey& lane, const Cell& route, const LaneViews& views) {
   const std::vector<Pause> pauses = LoadPauses(Access::kLatest);
   std::map<std::string, SideTrouble> topics;
   for (const LaneRecord& record : LoadLanes(route, Access::kLatest)) {
     for (const SideRecord& side : record.lane == lane.lane ? record.sides : std::vector<SideRecord>()) {
-      const OwnedLaneView* view = FindLaneView(views, lane.route_id, lane.lane, side.side);
+      const OwnedLaneView* view = views.Find(lane.route_id, lane.lane, side.side);
       for (const SideRecord::Topic& one : side.topics) {
         const std::string topic = FromUtf8(one.topic);
         topics[topic] = TroubleOf(record, side, topic, view, pauses);
@@ -335,7 +336,7 @@ std::string Doing(const OwnedLaneView& view, const std::vector<WorkerView>& work
 // Lanes that have not reached the barrier: how many, and the first with what is in its way.
 std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
   const Reached reached;
-  const std::set<std::pair<int64, int>> not_shown = LanesNotShown(Access::kLatest, LaneViews(reached.lanes));
+  const std::set<std::pair<int64, int>> not_shown = LanesNotShown(Access::kLatest, reached.lanes);
   int64 behind = 0;
   std::string first;
   for (const LaneKey& lane : lanes) {
@@ -344,7 +345,7 @@ std::string LanesBehind(const std::vector<LaneKey>& lanes, uint64 barrier) {
     }
     std::vector<Row> route = RunSql(Access::kLatest, "SELECT name FROM outbox.route WHERE id = $1::bigint",
                                     {Cell(std::to_string(lane.route_id))});
-    const OwnedLaneView* view = FindLaneView(reached.lanes, lane.route_id, lane.lane);
+    const OwnedLaneView* view = reached.lanes.Find(lane.route_id, lane.lane);
     const std::string apart = route.empty() ? "" : TopicsApart(lane, route[0][0], reached.lanes);
     const Cell nobody = WhyNobodyWorks();
     first = "lane " + std::to_string(lane.lane) + " of route \"" + (route.empty() ? "?" : route[0][0].value()) + "\"" +
