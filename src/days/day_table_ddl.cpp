@@ -333,6 +333,14 @@ bool CreateDayTable(DayTableKind kind, int32 day) {
   return true;
 }
 
+void EnsureDayTables(DayTableKind kind, int64 first, int64 last) {
+  for (const int64 micros : {first, last}) {
+    if (CreateDayTable(kind, DayOfMicros(micros))) {
+      CommandCounterIncrement();
+    }
+  }
+}
+
 // No TRUNCATE before it: since 14 a dropped file gives its space back at commit even where another session has it open,
 // and a TRUNCATE would fire triggers and travel through publications FOR ALL TABLES.
 void DropDayTable(DayTableKind kind, int32 day) {

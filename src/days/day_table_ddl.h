@@ -40,6 +40,8 @@ Oid SpareKeyTable();
 // Another relation that has the name is renamed, and the server log says so; SQLSTATE 55P03 while a session uses it.
 // 3F000 when the extension is not there.
 bool CreateDayTable(DayTableKind kind, int32 day);
+// The same for the days of two times, Unix microseconds, in the caller's own transaction, which then writes to them.
+void EnsureDayTables(DayTableKind kind, int64 first, int64 last);
 
 // Drops it in the current transaction; no event trigger fires. The caller holds AccessExclusiveLock on the parent, then
 // on the table, and creates nothing in the same transaction.

@@ -170,13 +170,8 @@ class Forgetter {
     given_up.count = static_cast<int64>(owed.size());
     Guard([&given_up] {
       given_up.at = outbox::pg::TakeReadings(given_up.count);
-      for (int64 micros : {given_up.at, given_up.at + given_up.count - 1}) {
-        int32 day = outbox::days::DayOfMicros(micros);
-        if (!OidIsValid(outbox::days::FindDayTable(outbox::days::DayTableKind::kOutcome, day))) {
-          outbox::days::CreateDayTable(outbox::days::DayTableKind::kOutcome, day);
-          CommandCounterIncrement();
-        }
-      }
+      outbox::days::EnsureDayTables(outbox::days::DayTableKind::kOutcome, given_up.at,
+                                    given_up.at + given_up.count - 1);
     });
     std::vector<Cell> routes, times, ids;
     for (const Owed& one : owed) {

@@ -407,13 +407,7 @@ void Remove(const std::vector<ParkedRow>& rows, const char* outcome) {
   pg::Guard([&] {
     at = pg::TakeReadings(count);
     // The keeper, if there is one, makes it ahead of time.
-    for (int64 micros : {at, at + count - 1}) {
-      int32 day = days::DayOfMicros(micros);
-      if (!OidIsValid(days::FindDayTable(days::DayTableKind::kOutcome, day))) {
-        days::CreateDayTable(days::DayTableKind::kOutcome, day);
-        CommandCounterIncrement();
-      }
-    }
+    days::EnsureDayTables(days::DayTableKind::kOutcome, at, at + count - 1);
   });
   std::vector<Cell> params = KeyArrays(rows);
   params.insert(params.end(), {Cell(outcome), Cell(std::to_string(at))});

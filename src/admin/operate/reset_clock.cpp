@@ -146,15 +146,7 @@ void HoldWhenQuiet(int64 now, bool force) {
 
 // What becomes of parked events at that time has a table. Made before the clock is held: it may wait for others.
 void MakeOutcomeTables(int64 now) {
-  Guard([now] {
-    for (const int64 micros : {now, now + USECS_PER_MINUTE}) {
-      const int32 day = outbox::days::DayOfMicros(micros);
-      if (!OidIsValid(outbox::days::FindDayTable(outbox::days::DayTableKind::kOutcome, day))) {
-        outbox::days::CreateDayTable(outbox::days::DayTableKind::kOutcome, day);
-        CommandCounterIncrement();
-      }
-    }
-  });
+  Guard([now] { outbox::days::EnsureDayTables(outbox::days::DayTableKind::kOutcome, now, now + USECS_PER_MINUTE); });
 }
 
 // Dates what is later than that from there on, a microsecond apart; returns what comes behind. The lanes have lost
