@@ -6,6 +6,10 @@
 #include "pg/process_slots.h"
 #include "pg/worker_slot.h"
 
+extern "C" {
+#include "commands/dbcommands.h"
+}
+
 namespace outbox::admin {
 
 namespace {
@@ -75,7 +79,28 @@ void SeeStandstills(std::vector<OwnedLaneView>* lanes) {
   }
 }
 
+// What `copy` adds under the lock, room for as many as there can be having been made before. Nothing without preload.
+template <typename Entry, typename Copy>
+std::vector<Entry> ReadLocked(int pg::SharedState::*most, Copy&& copy) {
+  std::vector<Entry> entries;
+  if (pg::Shared() == nullptr) {
+    return entries;
+  }
+  entries.reserve(static_cast<size_t>(pg::Shared()->*most));
+  pg::Guard([&] {
+    LWLockAcquire(pg::Shared()->lock, LW_SHARED);
+    copy(&entries);
+    LWLockRelease(pg::Shared()->lock);
+  });
+  return entries;
+}
+
 }  // namespace
+
+Cell DatabaseName(Oid database) {
+  const char* name = pg::Guard([database]() -> const char* { return get_database_name(database); });
+  return name == nullptr ? Cell() : Cell(name);
+}
 
 const ErrorText* WhyUnclaimed(const std::vector<WorkerView>& workers) {
   const auto found = std::find_if(workers.begin(), workers.end(), [](const WorkerView& worker) {
@@ -92,61 +117,26 @@ int CountRelays(const std::vector<WorkerView>& workers) {
 }
 
 std::vector<WorkerView> ReadWorkerViews() {
-  std::vector<WorkerView> views;
-  if (pg::Shared() == nullptr) {
-    return views;
-  }
-  views.reserve(pg::Shared()->max_workers);
-  pg::Guard([&] {
-    LWLockAcquire(pg::Shared()->lock, LW_SHARED);
-    CopyWorkers(&views);
-    LWLockRelease(pg::Shared()->lock);
-  });
+  auto views = ReadLocked<WorkerView>(&pg::SharedState::max_workers, CopyWorkers);
   SeeStandstills(&views);
   return views;
 }
 
 std::vector<OwnedLaneView> ReadLaneViews(Oid database) {
-  std::vector<OwnedLaneView> views;
-  if (pg::Shared() == nullptr) {
-    return views;
-  }
-  views.reserve(pg::Shared()->max_lanes);
-  pg::Guard([&] {
-    LWLockAcquire(pg::Shared()->lock, LW_SHARED);
-    CopyLanes(database, &views);
-    LWLockRelease(pg::Shared()->lock);
-  });
+  auto views =
+      ReadLocked<OwnedLaneView>(&pg::SharedState::max_lanes, [database](auto* to) { CopyLanes(database, to); });
   SeeStandstills(&views);
   return views;
 }
 
 std::vector<OwnedDestinationView> ReadDestinationViews(Oid database) {
-  std::vector<OwnedDestinationView> views;
-  if (pg::Shared() == nullptr) {
-    return views;
-  }
-  views.reserve(pg::Shared()->max_destinations);
-  pg::Guard([&] {
-    LWLockAcquire(pg::Shared()->lock, LW_SHARED);
-    CopyDestinations(database, &views);
-    LWLockRelease(pg::Shared()->lock);
-  });
-  return views;
+  return ReadLocked<OwnedDestinationView>(&pg::SharedState::max_destinations,
+                                          [database](auto* to) { CopyDestinations(database, to); });
 }
 
 std::vector<pg::StandingSlot> ReadStanding(Oid database) {
-  std::vector<pg::StandingSlot> slots;
-  if (pg::Shared() == nullptr) {
-    return slots;
-  }
-  slots.reserve(pg::Shared()->max_lanes);
-  pg::Guard([&] {
-    LWLockAcquire(pg::Shared()->lock, LW_SHARED);
-    CopyStanding(database, &slots);
-    LWLockRelease(pg::Shared()->lock);
-  });
-  return slots;
+  return ReadLocked<pg::StandingSlot>(&pg::SharedState::max_lanes,
+                                      [database](auto* to) { CopyStanding(database, to); });
 }
 
 bool TryReadSharedView(Oid database, SharedView* view) {

@@ -27,6 +27,8 @@ struct WorkerView {
   int64 turn = 0;          // see pg::LastTurn()
   int64 stands_since = 0;  // see StandsSince()
 };
+// NULL: there is none by that number. Throws PgError.
+Cell DatabaseName(Oid database);
 // The relay workers of this database that run, and are not about to stop.
 int CountRelays(const std::vector<WorkerView>& workers);
 // Why lanes of this database that are free are not claimed: what one of its relay workers fails of; nullptr: none does.

@@ -17,10 +17,6 @@
 #include "pg/wall.h"
 #include "sink/kind.h"
 
-extern "C" {
-#include "commands/dbcommands.h"
-}
-
 namespace {
 
 using namespace outbox::admin;
@@ -197,11 +193,6 @@ int Badness(const OwnedDestinationView& view) {
 
 const char* KindText(outbox::pg::WorkerKind kind) {
   return kind == outbox::pg::WorkerKind::kKeeper ? "keeper" : "relay";
-}
-
-Cell DatabaseName(Oid database) {
-  const char* name = Guard([&]() -> const char* { return get_database_name(database); });
-  return name != nullptr ? Cell(name) : Cell();
 }
 
 // All wrappers of outbox, in the form that a cast to name[] takes.

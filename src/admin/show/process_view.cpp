@@ -9,10 +9,6 @@
 #include "pg/process_slots.h"
 #include "pg/settings.h"
 
-extern "C" {
-#include "commands/dbcommands.h"
-}
-
 namespace outbox::admin {
 
 namespace {
@@ -43,11 +39,6 @@ std::vector<DatabaseView> ReadDatabaseViews() {
     LWLockRelease(pg::Shared()->lock);
   });
   return views;
-}
-
-Cell NameOf(Oid database) {
-  const char* name = pg::Guard([database] { return get_database_name(database); });
-  return name == nullptr ? Cell() : Cell(name);
 }
 
 // Where no relay worker is wanted.
@@ -96,7 +87,7 @@ Row ProcessRow(const DatabaseView& view, bool keeper, int wanted, const Running&
   } else if (wanted == 0) {
     std::tie(state, detail) = WhyNone();
   }
-  return {NameOf(view.database),
+  return {DatabaseName(view.database),
           Cell(keeper ? "keeper" : "relay"),
           std::to_string(wanted),
           std::to_string(running),
@@ -124,7 +115,7 @@ Row LauncherRow(const Cell& room) {
 
 // This database, of which the launcher knows nothing.
 void AddWithoutPlace(int relays, const Cell& why, ResultSet* result) {
-  const Cell name = NameOf(MyDatabaseId);
+  const Cell name = DatabaseName(MyDatabaseId);
   result->Add({name, Cell("keeper"), Cell("1"), Cell("0"), Cell("no place"), why});
   const auto [state, detail] = relays > 0 ? std::pair<Cell, Cell>("no place", why) : WhyNone();
   result->Add({name, Cell("relay"), Cell(std::to_string(relays)), Cell("0"), state, detail});
