@@ -10,7 +10,6 @@
 extern "C" {
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
-#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "commands/extension.h"
 }
@@ -39,8 +38,7 @@ bool IsOwnTable(Oid relation) {
   if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE && kind != RELKIND_FOREIGN_TABLE) {
     return false;
   }
-  const Oid member = get_rel_relispartition(relation) ? get_partition_parent(relation, true) : relation;
-  return IsMember(RelationRelationId, member);
+  return IsMember(RelationRelationId, WholeOf(relation));
 }
 
 bool IsOwnView(Oid relation) {

@@ -16,7 +16,6 @@ extern "C" {
 #include "catalog/indexing.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaccess.h"
-#include "catalog/partition.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_trigger.h"
 #include "commands/trigger.h"
@@ -77,11 +76,6 @@ bool IsAdded(const TriggerRow& trigger) {
 // It may drop or change what is written: rows before they are, or instead of them. Plain.
 bool MayTakeRows(const TriggerRow& trigger) {
   return TRIGGER_FOR_ROW(trigger.type) && (TRIGGER_FOR_BEFORE(trigger.type) || TRIGGER_FOR_INSTEAD(trigger.type));
-}
-
-// The table, or what it is a partition of. Plain.
-Oid WholeOf(Oid table) {
-  return get_rel_relispartition(table) ? get_partition_parent(table, true) : table;
 }
 
 // emit() writes to these without asking for triggers. Plain.

@@ -185,10 +185,6 @@ std::string CheckTopicsKnown(const std::string& type, const std::string& value) 
   return value;
 }
 
-}  // namespace
-
-namespace {
-
 [[noreturn]] void RefuseOption(const sink::OptionProblem& problem) {
   const char* s = problem.sqlstate;
   Refuse(MAKE_SQLSTATE(s[0], s[1], s[2], s[3], s[4]), FromUtf8(problem.message), FromUtf8(problem.detail),

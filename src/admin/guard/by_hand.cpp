@@ -14,7 +14,6 @@
 #include "pg/transaction_end.h"
 
 extern "C" {
-#include "catalog/partition.h"
 #include "commands/trigger.h"
 #include "executor/spi.h"
 #include "replication/logicalworker.h"
@@ -87,10 +86,9 @@ const Rule* FindRule(const char* table) {
   return nullptr;
 }
 
-// The trigger's table, or the table that it is a partition of. Plain.
+// Plain.
 Oid NamedTable(const TriggerData* trigger) {
-  const Oid table = RelationGetRelid(trigger->tg_relation);
-  return get_rel_relispartition(table) ? get_partition_parent(table, true) : table;
+  return WholeOf(RelationGetRelid(trigger->tg_relation));
 }
 
 // nullptr: the trigger's table is not one of outbox. Plain.

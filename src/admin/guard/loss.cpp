@@ -86,6 +86,10 @@ void JudgeDayTable(Oid relation, const char* command) {
   JudgeLoss(FindLoss({.table = name.c_str()}), command + (" " + name));
 }
 
+Oid WholeOf(Oid table) {
+  return get_rel_relispartition(table) ? get_partition_parent(table, true) : table;
+}
+
 std::string NameOf(Oid relation) {
   const char* name = Guard([relation]() -> const char* {
     // Not as SQL quotes it: whoever compares gets the same under quote_all_identifiers.

@@ -61,6 +61,8 @@ bool StateTablesExist();
 bool IsStateTable(const char* name);
 // Whether the relation is a part of the log: a day table, or the spare one.
 bool IsDayTable(Oid relation);
+// The table, or what it is a partition of. Plain.
+Oid WholeOf(Oid table);
 // With its schema, unquoted whatever the session quotes: for messages and comparisons, not for SQL.
 std::string NameOf(Oid relation);
 

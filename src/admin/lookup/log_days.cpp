@@ -202,6 +202,10 @@ int64 RetentionMicros() {
   return static_cast<int64>(pg::settings.retention_minutes) * 60 * USECS_PER_SEC;
 }
 
+std::string SizeText(int64 bytes) {
+  return RunSql(Access::kRead, "SELECT pg_size_pretty($1::bigint)", {Cell(std::to_string(bytes))})[0][0].value();
+}
+
 std::vector<LogDay> LoadLogDays(const LogDaysQuery& query) {
   // A lock on the log, as every reader has it. Its files are looked for as well, of which one may not be there.
   static_cast<void>(

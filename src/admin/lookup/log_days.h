@@ -48,6 +48,8 @@ struct LogDaysQuery {
 inline constexpr size_t kDayScanLimit = 30'000;
 
 int64 RetentionMicros();
+// "32 kB".
+std::string SizeText(int64 bytes);
 
 // By name, the spare table only if there is something in it. Keeps days from being dropped until the transaction ends.
 // Throws PgError.

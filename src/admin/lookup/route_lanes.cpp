@@ -20,8 +20,6 @@ namespace outbox::admin {
 
 namespace {
 
-constexpr const char* kNothingVisible = "3:3:";  // the first normal transaction id is 3
-
 // Of all routes, and of one: whoever asks for one after the other reads no others, because that is planned by itself,
 // by index.
 struct RouteQuery {

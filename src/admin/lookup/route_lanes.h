@@ -13,6 +13,9 @@
 
 namespace outbox::admin {
 
+// A snapshot that sees no transaction at all: the first normal transaction id is 3.
+inline constexpr const char* kNothingVisible = "3:3:";
+
 // A side lane: topics that have left a lane.
 struct SideRecord {
   int side = 0;

@@ -13,8 +13,6 @@ namespace outbox::admin {
 
 namespace {
 
-constexpr const char* kNothingVisible = "3:3:";  // the first normal transaction id is 3
-
 TimestampTz ParseTimestamp(const std::string& text) {
   const char* input = text.c_str();
   try {

@@ -280,13 +280,7 @@ std::vector<LaneWaiting> SurveyReadable(const std::vector<LaneRecord>& lanes, co
   if (TrySurvey(lanes, log, limits, &all)) {
     return all;
   }
-  std::vector<std::vector<LaneRecord>> routes;
-  for (const LaneRecord& lane : lanes) {
-    if (routes.empty() || routes.back()[0].route_id != lane.route_id) {
-      routes.emplace_back();
-    }
-    routes.back().push_back(lane);
-  }
+  const std::vector<std::vector<LaneRecord>> routes = ByRoute(lanes);
   SurveyLimits share = limits;
   for (size_t* limit : {&share.rows, &share.judgments, &share.pages, &share.parked}) {
     *limit = *limit == 0 ? 0 : Max(*limit / routes.size(), size_t{1});

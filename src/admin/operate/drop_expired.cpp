@@ -34,11 +34,9 @@ int64 KeepArgument(FunctionCallInfo fcinfo, int number) {
 }
 
 std::string Describe(const LogDay& day) {
-  const std::string size =
-      RunSql(Access::kRead, "SELECT pg_size_pretty($1::bigint)", {Cell(std::to_string(day.bytes))})[0][0].value();
   const std::string rows = day.rows < 0 ? "not all of which can be read"
                                         : "about " + std::to_string(day.rows) + (day.rows == 1 ? " event" : " events");
-  return "outbox_internal." + day.table + " (" + size + ", " + rows + ")";
+  return "outbox_internal." + day.table + " (" + SizeText(day.bytes) + ", " + rows + ")";
 }
 
 // In the transaction that is under way; its lock on outbox_internal.log goes with it.

@@ -99,7 +99,7 @@ Told ToldOf(int64_t route_id, int lane, int side) {
   if (view == nullptr || !view->owned) {
     return {};
   }
-  return {view->trouble.empty() ? "" : std::string(view->trouble.code) + ", " + FromUtf8(view->trouble.message),
+  return {view->trouble.empty() ? "" : std::string(view->trouble.code) + ", " + view->trouble.message,
           view->inflight_count};
 }
 
@@ -214,10 +214,6 @@ void PromoteOf(const std::string& route_id, std::vector<uint64_t> keys) {
     WithSpiAsOwner(Plan::kByKey, [&] { parked::PromoteHeads(id, block, keys, pg::BelievedWall(), parked::kNoFronts); });
   });
 }
-
-}  // namespace
-
-namespace {
 
 // Each once.
 Cell RouteArray(std::vector<std::string> route_ids) {

@@ -87,10 +87,6 @@ void CheckRetention(Findings* findings) {
 
 namespace {
 
-std::string Pretty(int64 bytes) {
-  return RunSql(Access::kRead, "SELECT pg_size_pretty($1::bigint)", {Cell(std::to_string(bytes))})[0][0].value();
-}
-
 std::string Span(double days) {
   const auto minutes = static_cast<int64>(std::lround(days * 24 * 60));
   return minutes < 2          ? "a minute"
@@ -108,7 +104,7 @@ void CheckDisk(const std::vector<LogDay>& days, Findings* findings) {
   constexpr double kFar = 24;
   const LogGrowth growth = MeasureGrowth(days);
   const std::string room = growth.disk_free < 0 ? "It is not known how much room there is"
-                                                : "The disk has " + Pretty(growth.disk_free) + " free";
+                                                : "The disk has " + SizeText(growth.disk_free) + " free";
   if (growth.disk_free >= 0 && growth.disk_free < (asked > 0 ? asked : kNothing)) {
     findings->Problem("disk", room + ": emit() fails when that is used up, and with it every transaction that emits.",
                       "Make room there. CALL outbox.drop_expired(keep => '1 day') says which days of the log would go; "
@@ -132,14 +128,14 @@ void CheckDisk(const std::vector<LogDay>& days, Findings* findings) {
   if (growth.per_day < 0 || growth.disk_free < 0) {
     findings->Ok("disk",
                  room + (growth.per_day < 0 ? ". How fast the log grows is known ten minutes after its first event."
-                                            : ", and the log grows by " + Pretty(growth.per_day) + " a day."));
+                                            : ", and the log grows by " + SizeText(growth.per_day) + " a day."));
     return;
   }
   const double seen = static_cast<double>(growth.seen) / USECS_PER_DAY;
   const bool whole_day = growth.seen == USECS_PER_DAY;
   const std::string pace = room + ", and the log " +
-                           (whole_day ? "grows by " + Pretty(growth.per_day) + " a day"
-                                      : "grew by " + Pretty(growth.grown) + " in the last " + Span(seen));
+                           (whole_day ? "grows by " + SizeText(growth.per_day) + " a day"
+                                      : "grew by " + SizeText(growth.grown) + " in the last " + Span(seen));
   const double left = growth.per_day == 0 ? kSoon : static_cast<double>(growth.disk_free) / growth.per_day;
   const bool ends = growth.to_come >= 0 && growth.to_come < growth.disk_free;
   if (left < std::min(kSoon, kFar * seen) && !ends) {
@@ -156,7 +152,8 @@ void CheckDisk(const std::vector<LogDay>& days, Findings* findings) {
                              "transaction that emits.");
   } else {
     findings->Ok(
-        "disk", pace + (growth.to_come > 0 && whole_day ? ", until it has " + Pretty(growth.to_come) + " more." : "."));
+        "disk",
+        pace + (growth.to_come > 0 && whole_day ? ", until it has " + SizeText(growth.to_come) + " more." : "."));
   }
 }
 
@@ -191,7 +188,7 @@ void CheckLog(Findings* findings) {
     fine = false;
     findings->Warn("log",
                    Are(std::to_string(held), "day", "is", "are") + " kept beyond outbox.retention, " +
-                       Pretty(held_bytes) + ", because routes have not delivered all of them; outbox_internal." +
+                       SizeText(held_bytes) + ", because routes have not delivered all of them; outbox_internal." +
                        first->table + " by " + HoldersText(*first) + ".",
                    "outbox.lag says what is in the way of the route. One that nobody wants any more: "
                    "outbox.drop_route(), or CALL outbox.seek(route, 'infinity', dry_run => false).");
@@ -208,12 +205,12 @@ void CheckLog(Findings* findings) {
     fine = false;
     findings->Warn(
         "log",
-        "The log has " + Pretty(bytes) + ", " + std::to_string(bytes / (most / 100)) + " % of outbox.max_log_size.",
+        "The log has " + SizeText(bytes) + ", " + std::to_string(bytes / (most / 100)) + " % of outbox.max_log_size.",
         "Beyond it delivered days are dropped before outbox.retention is over; what is undelivered, and a "
         "day that has not ended, are kept. See outbox.day.");
   }
   if (fine) {
-    findings->Ok("log", "The log has " + Pretty(bytes) + " in " + std::to_string(days) +
+    findings->Ok("log", "The log has " + SizeText(bytes) + " in " + std::to_string(days) +
                             (days == 1 ? " day table" : " day tables") + ", of days to come, too; see outbox.day.");
   }
   CheckDisk(all, findings);

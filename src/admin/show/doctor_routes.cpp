@@ -190,10 +190,6 @@ void CheckLaneChanges(Findings* findings) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // Of what a destination that works warns of.
 std::string HintOfWarning(std::string_view code) {
   return code == pg::kThrottled         ? pg::kThrottledHint

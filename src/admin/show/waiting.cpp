@@ -232,10 +232,6 @@ FoundEvent EventToWaitFor(const outbox::Uuid& id) {
   return events.back();
 }
 
-}  // namespace
-
-namespace {
-
 // Whether the event is parked and not dead.
 bool EventIsParked(const FoundEvent& event) {
   return RunSql(
