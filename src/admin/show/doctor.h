@@ -19,6 +19,7 @@ class Findings {
   void Note(const char* check, std::string detail, std::string hint);
   void Warn(const char* check, std::string detail, std::string hint);
   void Problem(const char* check, std::string detail, std::string hint);
+  using Way = void (Findings::*)(const char* check, std::string detail, std::string hint);
   const std::vector<Row>& rows() const { return rows_; }
 
   // From now on what is wrong follows from something that comes first: hints begin with what to do about that. Called
@@ -30,6 +31,23 @@ class Findings {
   std::vector<Row> rows_;
   std::string first_;
 };
+
+// How many rows of one kind are told of, each by itself.
+inline constexpr size_t kTold = 20;
+
+// Tells of the first rows, and of the others how many there are. Returns how much there was to tell.
+template <typename TellOf>
+size_t TellOfEach(const std::vector<Row>& rows, Findings* findings, const char* check, const char* what,
+                  const std::string& what_to_do, TellOf&& tell_of, Findings::Way others = &Findings::Warn) {
+  for (size_t i = 0; i < rows.size() && i < kTold; i++) {
+    tell_of(rows[i]);
+  }
+  if (rows.size() > kTold) {
+    (findings->*others)(check, "And there are " + std::to_string(rows.size() - kTold) + " more such " + what + ".",
+                        what_to_do);
+  }
+  return rows.size();
+}
 
 // "1 day is", "2 days are".
 std::string Are(const std::string& count, const char* what, const char* is, const char* are);

@@ -7,8 +7,6 @@ namespace outbox::admin {
 
 namespace {
 
-constexpr size_t kTold = 20;
-
 // What grant_emit(), grant_receive(), grant_operate() and the install script give is fine, and so is EXECUTE on
 // functions that docs/privileges.md says may be granted by themselves. All other rights come from default privileges of
 // the object's owner, or were granted by hand. Mild: with it a role reads, or calls a function that somebody gave to it
@@ -271,47 +269,36 @@ bool CheckReach(Findings* findings) {
 
 void CheckOwners(Findings* findings) {
   std::vector<Row> rows = RunSql(Access::kRead, kOwners);
-  for (size_t i = 0; i < rows.size() && i < kTold; i++) {
-    const Row& row = rows[i];
-    findings->Warn(
-        "owners",
-        Whose(row) + (row[0] == "SCHEMA" ? ": who owns a schema may drop and rename what is in it."
-                                         : ": what runs with the rights of its owner may not reach the tables."),
-        GiveBack(row));
-  }
-  if (rows.size() > kTold) {
-    findings->Warn("owners", "And there are " + std::to_string(rows.size() - kTold) + " more such objects.",
-                   "REASSIGN OWNED BY " + rows[kTold][2].value() + " TO " + rows[kTold][3].value() +
-                       "; gives all that the role has in this database.");
-  }
+  (void)TellOfEach(
+      rows, findings, "owners", "objects",
+      rows.size() <= kTold ? ""
+                           : "REASSIGN OWNED BY " + rows[kTold][2].value() + " TO " + rows[kTold][3].value() +
+                                 "; gives all that the role has in this database.",
+      [findings](const Row& row) {
+        findings->Warn(
+            "owners",
+            Whose(row) + (row[0] == "SCHEMA" ? ": who owns a schema may drop and rename what is in it."
+                                             : ": what runs with the rights of its owner may not reach the tables."),
+            GiveBack(row));
+      });
   if (rows.empty()) {
     findings->Ok("owners", "All objects of the extension have one owner.");
   }
 }
 
 void CheckRights(Findings* findings) {
-  std::vector<Row> odd = RunSql(Access::kRead, kOdd);
-  for (size_t i = 0; i < odd.size() && i < kTold; i++) {
-    const Row& row = odd[i];
-    const std::string detail = row[2].value() + " has " + row[3].value() + " on " + row[1].value() +
-                               ", which is not needed to emit, look or operate.";
-    const std::string hint =
-        "REVOKE " + row[3].value() + " ON " + row[0].value() + " " + row[1].value() + " FROM " + row[2].value() + ";";
-    if (row[4] == "t") {
-      findings->Warn("rights", detail, hint);
-    } else {
-      findings->Problem("rights", detail, hint);
-    }
-  }
-  if (odd.size() > kTold) {
-    const std::string detail = "And there are " + std::to_string(odd.size() - kTold) + " more such rights.";
-    const std::string hint = "ALTER DEFAULT PRIVILEGES of the extension's owner may have given them.";
-    if (odd[kTold][4] == "t") {  // mild ones are last
-      findings->Warn("rights", detail, hint);
-    } else {
-      findings->Problem("rights", detail, hint);
-    }
-  }
+  const std::vector<Row> odd = RunSql(Access::kRead, kOdd);
+  const auto as = [](const Row& row) -> Findings::Way { return row[4] == "t" ? &Findings::Warn : &Findings::Problem; };
+  (void)TellOfEach(
+      odd, findings, "rights", "rights", "ALTER DEFAULT PRIVILEGES of the extension's owner may have given them.",
+      [&](const Row& row) {
+        (findings->*as(row))("rights",
+                             row[2].value() + " has " + row[3].value() + " on " + row[1].value() +
+                                 ", which is not needed to emit, look or operate.",
+                             "REVOKE " + row[3].value() + " ON " + row[0].value() + " " + row[1].value() + " FROM " +
+                                 row[2].value() + ";");
+      },
+      odd.size() > kTold ? as(odd[kTold]) : &Findings::Warn);  // mild ones are last
   size_t told = odd.size() + CheckTablesWithoutRight(findings) + CheckTakenBack(findings) + CheckLacking(findings);
   for (const PatternRight& right : kPatternRights) {
     told += CheckPatternRight(right, findings);

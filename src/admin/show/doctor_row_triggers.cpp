@@ -6,24 +6,6 @@ namespace outbox::admin {
 
 namespace {
 
-constexpr size_t kTold = 20;
-
-using Tell = void (Findings::*)(const char*, std::string, std::string);
-
-// Tells of the first rows, and of the others how many there are. Returns how much there was to tell.
-template <typename TellOf>
-size_t TellOfEach(const std::vector<Row>& rows, Findings* findings, const char* what, const char* what_to_do,
-                  TellOf&& tell_of, Tell tell_of_others = &Findings::Warn) {
-  for (size_t i = 0; i < rows.size() && i < kTold; i++) {
-    tell_of(rows[i]);
-  }
-  if (rows.size() > kTold) {
-    (findings->*tell_of_others)(
-        "triggers", "And there are " + std::to_string(rows.size() - kTold) + " more such " + what + ".", what_to_do);
-  }
-  return rows.size();
-}
-
 std::string RowTrigger(const Cell& name, const Cell& table) {
   return "Trigger " + name.value() + " on " + table.value() + ", which calls outbox.emit_row(), ";
 }
@@ -55,7 +37,7 @@ FROM silent s JOIN pg_trigger t ON t.oid = s.told GROUP BY t.oid, t.tgname, t.tg
 
 size_t CheckSilent(Findings* findings) {
   return TellOfEach(
-      RunSql(Access::kRead, kSilent), findings, "triggers",
+      RunSql(Access::kRead, kSilent), findings, "triggers", "triggers",
       "See pg_trigger.tgenabled of triggers that call outbox.emit_row().", [findings](const Row& row) {
         const bool off = row[2] == "t";
         const bool brought = row[3] == "t";
@@ -93,8 +75,8 @@ WHERE t.tgfoid = to_regprocedure('outbox.emit_row()') AND t.tgparentid = 0 AND t
 GROUP BY t.oid, t.tgname, t.tgrelid, t.tgenabled HAVING bool_or(a.gone) ORDER BY 2, 1)";
 
 size_t CheckColumns(Findings* findings) {
-  return TellOfEach(RunSql(Access::kRead, kColumnsGone), findings, "triggers", "Mend those that are named first.",
-                    [findings](const Row& row) {
+  return TellOfEach(RunSql(Access::kRead, kColumnsGone), findings, "triggers", "triggers",
+                    "Mend those that are named first.", [findings](const Row& row) {
                       findings->Problem("triggers",
                                         RowTrigger(row[0], row[1]) + "names what is no column there, " +
                                             row[2].value() + ": every write that fires it fails.",
@@ -141,7 +123,7 @@ ORDER BY 2, 1)";
 
 size_t CheckUse(Findings* findings) {
   return TellOfEach(
-      RunSql(Access::kRead, (std::string(kMisused) + kGiven + kIsMisused).c_str()), findings, "triggers",
+      RunSql(Access::kRead, (std::string(kMisused) + kGiven + kIsMisused).c_str()), findings, "triggers", "triggers",
       "Mend those that are named first.", [findings](const Row& row) {
         const std::string again = row[3].has_value() ? " And, if its rows are to be emitted: " + *row[3] : "";
         findings->Problem("triggers",
@@ -163,16 +145,16 @@ WHERE t.tgfoid = to_regprocedure('outbox.emit_row()') AND t.tgparentid = 0 AND t
 ORDER BY 2, 1)";
 
 size_t CheckWords(Findings* findings) {
-  return TellOfEach(RunSql(Access::kRead, (std::string(kNamedNull) + kGiven + kIsNamedNull).c_str()), findings,
-                    "triggers", "Create them again, with an empty text in place of NULL.", [findings](const Row& row) {
-                      const std::string& type = row[2].value();
-                      findings->Warn(
-                          "triggers",
-                          RowTrigger(row[0], row[1]) + "was created with NULL as an argument, which is the word null " +
-                              "there: its events are " + type + ".created, " + type + ".updated and " + type +
-                              ".deleted" + (row[3].has_value() ? "." : ", of the aggregate type null."),
-                          row[3].has_value() ? *row[3] : "Create it again, with the aggregate type that is meant.");
-                    });
+  return TellOfEach(
+      RunSql(Access::kRead, (std::string(kNamedNull) + kGiven + kIsNamedNull).c_str()), findings, "triggers",
+      "triggers", "Create them again, with an empty text in place of NULL.", [findings](const Row& row) {
+        const std::string& type = row[2].value();
+        findings->Warn("triggers",
+                       RowTrigger(row[0], row[1]) + "was created with NULL as an argument, which is the word null " +
+                           "there: its events are " + type + ".created, " + type + ".updated and " + type + ".deleted" +
+                           (row[3].has_value() ? "." : ", of the aggregate type null."),
+                       row[3].has_value() ? *row[3] : "Create it again, with the aggregate type that is meant.");
+      });
 }
 
 // Two that emit the same of the same changes: left by a migration that made a new one, or a partition's own beside that
@@ -201,7 +183,7 @@ FROM twins w JOIN pg_trigger t ON t.oid = w.pair[2] JOIN pg_trigger o ON o.oid =
 
 size_t CheckTwins(Findings* findings) {
   return TellOfEach(RunSql(Access::kRead, (std::string(kTwins) + kGiven + kAreTwins).c_str()), findings, "triggers",
-                    "Drop one of two.", [findings](const Row& row) {
+                    "triggers", "Drop one of two.", [findings](const Row& row) {
                       findings->Warn("triggers",
                                      RowTrigger(row[0], row[1]) + "emits what trigger " + row[2].value() +
                                          (row[3].has_value() ? " on " + *row[3] : "") +
@@ -228,7 +210,8 @@ ORDER BY 1, 2, 3)";
 
 size_t CheckChildren(Findings* findings) {
   return TellOfEach(
-      RunSql(Access::kRead, kWithout), findings, "tables", "Row triggers are inherited by partitions alone.",
+      RunSql(Access::kRead, kWithout), findings, "triggers", "tables",
+      "Row triggers are inherited by partitions alone.",
       [findings](const Row& row) {
         findings->Note("triggers",
                        "Table " + row[0].value() + " inherits from " + row[1].value() + ", but not its trigger " +
@@ -272,7 +255,7 @@ FROM late l LEFT JOIN LATERAL (
 GROUP BY l.tgrelid ORDER BY 1)";
 
 size_t CheckFiringOrder(Findings* findings) {
-  return TellOfEach(RunSql(Access::kRead, kFiresLate), findings, "tables",
+  return TellOfEach(RunSql(Access::kRead, kFiresLate), findings, "triggers", "tables",
                     "Give triggers that call outbox.emit_row() names that come first, such as \"00_events\".",
                     [findings](const Row& row) {
                       findings->Warn(
@@ -324,8 +307,8 @@ size_t CheckDeferrable(Findings* findings) {
         row[3].value() + " Then its name has to come before those of other triggers that change the row.");
   };
   const char* what_to_do = "Make triggers that call outbox.emit_row() plain AFTER triggers.";
-  return TellOfEach(same, findings, "triggers", what_to_do, tell_of) +
-         TellOfEach(other, findings, "triggers", what_to_do, tell_of, &Findings::Note);
+  return TellOfEach(same, findings, "triggers", "triggers", what_to_do, tell_of) +
+         TellOfEach(other, findings, "triggers", "triggers", what_to_do, tell_of, &Findings::Note);
 }
 
 }  // namespace
