@@ -119,6 +119,17 @@ int64 FirstInt64(int number) {
 
 }  // namespace
 
+Identities CountIdentities() {
+  Oid types[] = {INT8OID, OIDOID, TEXTOID};
+  Datum values[3];
+  OwnIdentity(values);
+  Select(
+      "SELECT count(*), count(*) FILTER (WHERE system_identifier = $1 "
+      "AND database = $2 AND instance = $3) FROM outbox_internal.identity",
+      3, types, values);
+  return {FirstInt64(1), FirstInt64(2)};
+}
+
 Installation FindInstallation() {
   Installation installation = {Presence::kAbsent, InvalidOid, ""};
   Select(
@@ -137,18 +148,12 @@ Installation FindInstallation() {
     installation.presence = Presence::kOtherVersion;
     return installation;
   }
-  Oid types[] = {INT8OID, OIDOID, TEXTOID};
-  Datum values[3];
-  OwnIdentity(values);
-  AsOwner(installation.owner, {}, [&] {
-    Select(
-        "SELECT count(*), count(*) FILTER (WHERE system_identifier = $1 "
-        "AND database = $2 AND instance = $3) FROM outbox_internal.identity",
-        3, types, values);
+  AsOwner(installation.owner, {}, [&installation] {
+    const Identities identities = CountIdentities();
+    installation.presence = identities.all == 0    ? Presence::kUnused
+                            : identities.IsInUse() ? Presence::kHere
+                                                   : Presence::kForeign;
   });
-  int64 all = FirstInt64(1);
-  int64 ours = FirstInt64(2);
-  installation.presence = all == 0 ? Presence::kUnused : all == ours ? Presence::kHere : Presence::kForeign;
   return installation;
 }
 

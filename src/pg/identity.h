@@ -22,6 +22,16 @@ struct Installation {
 
 Installation FindInstallation();
 
+// Whose outbox this is, by outbox_internal.identity: of anybody, and of this server, database and outbox.instance.
+struct Identities {
+  int64 all;
+  int64 ours;
+  bool IsCopy() const { return all != ours; }
+  bool IsInUse() const { return all > 0 && !IsCopy(); }
+};
+// With SPI connected, as the owner of the tables.
+Identities CountIdentities();
+
 // The first create_route() or emit() makes the outbox belong to this server and database; afterwards, and in a copy, it
 // changes nothing. Connects to SPI by itself, and writes with the rights of the table's owner, not the caller's. Waits
 // for an open transaction that has just settled it, which may be rolled back; the second form leaves it to that one.

@@ -21,7 +21,7 @@ bool OnlyOutboxWrites(const char* table);
 
 // Whether this outbox was settled in this very database: what is in it counts, and no restore is bringing it. Under
 // another outbox.instance, too: such a copy of the files waits for adopt() with all that it has, and publishes nothing
-// (lookup/processes.h, Identities, says whether it does). Throws.
+// (pg::Identities says whether it does). Throws.
 bool IsSettledHere();
 
 }  // namespace outbox::admin

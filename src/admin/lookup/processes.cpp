@@ -19,8 +19,7 @@ Processes CountProcesses(int mine) {
   Processes processes;
   processes.places = pg::ProcessSlots();
   if (mine < 0 && processes.places == 0) {
-    const Identities identities = CountIdentities();
-    mine = identities.IsInUse() ? WantedHere(Access::kRead) : -1;
+    mine = CountIdentities().IsInUse() ? WantedHere(Access::kRead) : -1;
   }
   processes.wanted = mine < 0 ? pg::WantedProcesses(InvalidOid) : pg::WantedProcesses(MyDatabaseId) + mine;
   return processes;
@@ -101,15 +100,12 @@ std::string WorkerStands(const WorkerView& worker) {
          (relay ? ": its lanes stand still." : ": no day table is made ahead or dropped.");
 }
 
-Identities CountIdentities() {
-  const char* instance = pg::settings.instance != nullptr ? pg::settings.instance : "";
-  const Row row =
-      RunSql(Access::kRead,
-             "SELECT count(*), count(*) FILTER (WHERE i.system_identifier = s.system_identifier "
-             "AND i.database = d.oid AND i.instance = $1) FROM outbox_internal.identity i, pg_control_system() s, "
-             "pg_database d WHERE d.datname = current_database()",
-             {Cell(instance)})[0];
-  return {std::stoll(row[0].value()), std::stoll(row[1].value())};
+pg::Identities CountIdentities() {
+  return pg::Guard([] {
+    pg::Identities identities = {};
+    WithSpiAsOwner(Plan::kUsual, [&identities] { identities = pg::CountIdentities(); });
+    return identities;
+  });
 }
 
 Cell WhyNobodyWorks() {

@@ -3,6 +3,7 @@
 
 #include "admin/common/query.h"
 #include "admin/lookup/shared_views.h"
+#include "pg/identity.h"
 #include "pg/shared.h"
 
 namespace outbox::admin {
@@ -45,14 +46,8 @@ std::string LauncherStands();
 // The same of a keeper or relay worker: "Relay worker with process 123 is there, ...".
 std::string WorkerStands(const WorkerView& worker);
 
-// Whose outbox this is, by outbox_internal.identity: of anybody, and of this server, database and instance.
-struct Identities {
-  int64 all = 0;
-  int64 ours = 0;
-  bool IsCopy() const { return all != ours; }
-  bool IsInUse() const { return all > 0 && !IsCopy(); }
-};
-Identities CountIdentities();
+// Whose outbox this is. Throws PgError.
+pg::Identities CountIdentities();
 
 // Why nothing is published at all; nothing: a relay worker of this database runs.
 Cell WhyNobodyWorks();

@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 
+#include "admin/lookup/processes.h"
 #include "base/utf8.h"
 #include "pg/entry.h"
 #include "pg/subtransaction.h"
@@ -141,7 +142,7 @@ Findings LookAtAll() {
           {"rights", CheckRights}},
          &findings);
   bool copy = false;
-  if (Try("identity", &findings, [&] { copy = IsCopy(); }) && copy) {
+  if (Try("identity", &findings, [&] { copy = CountIdentities().IsCopy(); }) && copy) {
     findings.Before("SELECT outbox.adopt() comes first, see the check \"identity\". If it is still said then: ");
   }
   LookAt({{"launcher", CheckProcesses},

@@ -54,9 +54,6 @@ std::string Are(const std::string& count, const char* what, const char* is, cons
 // 'topic "a"', '7 topics ("a", "b", "c", ...)'.
 std::string NamedTopics(const std::set<std::string>& topics);
 
-// Whether this outbox is a copy that was not adopted: nothing works in it, and that is as it should be.
-bool IsCopy();
-
 // Each check runs in a subtransaction, and one that fails has a row that says so.
 //
 // doctor_server.cpp: what concerns the server and this database's processes.

@@ -8,6 +8,7 @@
 #include "admin/commands/user_mapping.h"
 #include "admin/common/text_encoding.h"
 #include "admin/lookup/pauses.h"
+#include "admin/lookup/processes.h"
 #include "admin/lookup/route_lanes.h"
 #include "admin/lookup/server.h"
 #include "admin/lookup/shared_views.h"
@@ -52,7 +53,7 @@ void CheckUserMappings(const std::set<std::string>& servers, Findings* findings)
 void CheckRoutes(Findings* findings) {
   std::set<std::string> seen;
   std::set<std::string> servers;
-  const bool copy = IsCopy();
+  const bool copy = CountIdentities().IsCopy();
   size_t good = 0;
   for (const LaneRecord& lane : LoadLanes(std::nullopt)) {
     if (!seen.insert(lane.route).second) {

@@ -245,10 +245,6 @@ bool CheckVersion(Findings* findings) {
   return false;
 }
 
-bool IsCopy() {
-  return CountIdentities().IsCopy();
-}
-
 namespace {
 
 // Of a restored dump, whose own events are not in the log before adopt(), but for those that pg_restore
@@ -275,7 +271,7 @@ std::string EmittedInCopy() {
 }  // namespace
 
 void CheckIdentity(Findings* findings) {
-  const Identities identities = CountIdentities();
+  const pg::Identities identities = CountIdentities();
   if (identities.all == 0) {
     findings->Ok("identity", "No route was made here yet and nothing emitted; nothing runs before.");
   } else if (!identities.IsCopy()) {

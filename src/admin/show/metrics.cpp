@@ -522,18 +522,9 @@ void AddServer(Sources* from) {
 }
 
 void AddIdentity(const Sources& from) {
-  static PlannedQuery identity = {"SELECT i.system_identifier, i.database, i.instance FROM outbox_internal.identity i"};
-  if (!from.MayRead({"identity"})) {
-    return;
+  if (from.MayRead({"identity"})) {
+    from.samples->Add(kAdopt, from.samples->none(), CountIdentities().IsCopy() ? 1 : 0);
   }
-  const char* instance = outbox::pg::settings.instance;
-  bool copy = false;
-  for (const Row& row : RunPlanned(&identity)) {
-    copy = copy || Number(row[0]) != static_cast<int64>(GetSystemIdentifier()) ||
-           Number(row[1]) != static_cast<int64>(MyDatabaseId) ||
-           row[2] != std::string(instance == nullptr ? "" : instance);
-  }
-  from.samples->Add(kAdopt, from.samples->none(), copy ? 1 : 0);
 }
 
 void AddLog(const Sources& from, const LogEstimate* log) {
