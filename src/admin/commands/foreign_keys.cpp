@@ -3,7 +3,6 @@
 #include "admin/commands/own_relations.h"
 #include "admin/guard/loss.h"
 #include "pg/entry.h"
-#include "pg/settings.h"
 #include "pg/transaction.h"
 
 extern "C" {
@@ -21,7 +20,6 @@ namespace outbox::admin {
 namespace {
 
 using pg::Guard;
-using pg::UserError;
 
 object_access_hook_type previous_hook = nullptr;
 
@@ -48,16 +46,10 @@ void JudgeConstraint(Oid constraint) {
   if (!Guard([table] { return IsOwnTable(table) && !pg::InOwnStatement(); })) {
     return;
   }
-  if (pg::settings.allow_loss) {
-    NoteLoss("create a foreign key onto " + NameOf(table), "");
-    return;
-  }
-  throw UserError{
-      ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot create a foreign key onto " + NameOf(table),
-      "Background workers delete and change its rows: one that something else refers to would hold them up, "
-      "and what they have sent would be sent again.",
-      "Keep the value without a foreign key, an event's id for example: outbox.status() knows it. To do it "
-      "all the same, and answer for it: SET outbox.allow_loss = on."};
+  RefuseByHand("create a foreign key onto " + NameOf(table),
+               "Background workers delete and change its rows: one that something else refers to would hold them up, "
+               "and what they have sent would be sent again.",
+               "Keep the value without a foreign key, an event's id for example: outbox.status() knows it.");
 }
 
 // Whatever command makes it. Plain: the next hook may raise.

@@ -10,7 +10,6 @@
 #include "pg/entry.h"
 #include "pg/rights.h"
 #include "pg/schemas.h"
-#include "pg/settings.h"
 #include "pg/transaction.h"
 
 extern "C" {
@@ -36,7 +35,6 @@ namespace outbox::admin {
 namespace {
 
 using pg::Guard;
-using pg::UserError;
 
 // A member of the extension, by hand, and by a role that the command would let. Plain.
 bool IsAltered(const ObjectAddress& object) {
@@ -76,14 +74,9 @@ ObjectAddress FindObject(ObjectType type, Node* name) {
 }
 
 void Refuse(const std::string& words, const std::string& what) {
-  if (pg::settings.allow_loss) {
-    NoteLoss(words + " " + what, "");
-    return;
-  }
-  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + words + " " + what,
-                  "It belongs to extension outbox, whose emitters, triggers, views and workers count on it as it is.",
-                  "Make one of your own, in a schema of your own. To do it all the same, and answer for it: SET "
-                  "outbox.allow_loss = on."};
+  RefuseByHand(words + " " + what,
+               "It belongs to extension outbox, whose emitters, triggers, views and workers count on it as it is.",
+               "Make one of your own, in a schema of your own.");
 }
 
 void CheckObject(ObjectType type, Node* name, const char* words) {

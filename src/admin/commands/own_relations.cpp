@@ -57,15 +57,10 @@ Oid FindAltered(const RangeVar* relation) {
 }
 
 void RefuseShape(Oid table, const std::string& words) {
-  if (pg::settings.allow_loss) {
-    NoteLoss(words + " " + NameOf(table), "");
-    return;
-  }
-  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + words + " " + NameOf(table),
-                  "The table belongs to extension outbox: emit() and the workers count on what it is, and a dump of "
-                  "another one could not be restored.",
-                  "Keep what is yours in a table of your own. To do it all the same, and answer for it: SET "
-                  "outbox.allow_loss = on."};
+  RefuseByHand(words + " " + NameOf(table),
+               "The table belongs to extension outbox: emit() and the workers count on what it is, and a dump of "
+               "another one could not be restored.",
+               "Keep what is yours in a table of your own.");
 }
 
 }  // namespace outbox::admin

@@ -119,15 +119,12 @@ void CheckDetach(Oid parent, const PartitionCmd* partition) {
 // Its rows were not written by emit(), or in another time: which of them lanes would ever read is chance. (A restore
 // brings the days of a dump before the outbox is in use, and adopt() looks at their rows.)
 void RefuseAttach(Oid parent, const std::string& words) {
-  if (pg::settings.allow_loss) {
-    NoteLoss(words + " " + NameOf(parent), "");
-  } else if (IsSettledHere()) {
-    throw UserError{
-        ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + words + " " + NameOf(parent),
-        "Day tables are made by outbox itself. Rows of any other table have transaction ids that lanes may "
-        "be past: they would be sent at the wrong time, or never.",
-        "INSERT INTO outbox_internal.log SELECT * FROM ... keeps events in outbox_internal.foreign_event, and SELECT "
-        "outbox.adopt() sends them. To do it all the same, and answer for it: SET outbox.allow_loss = on."};
+  if (pg::settings.allow_loss || IsSettledHere()) {
+    RefuseByHand(words + " " + NameOf(parent),
+                 "Day tables are made by outbox itself. Rows of any other table have transaction ids that lanes may "
+                 "be past: they would be sent at the wrong time, or never.",
+                 "INSERT INTO outbox_internal.log SELECT * FROM ... keeps events in outbox_internal.foreign_event, and "
+                 "SELECT outbox.adopt() sends them.");
   }
 }
 

@@ -149,15 +149,9 @@ bool HasRows(Oid table) {
 }
 
 void RefuseUnguarded(Oid table, const std::string& words) {
-  if (pg::settings.allow_loss) {
-    NoteLoss(words + " " + NameOf(table), "");
-    return;
-  }
-  throw UserError{
-      ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + words + " " + NameOf(table),
-      "They refuse what is not to be done to its rows by hand, and have it audited where it is done.",
-      "Leave them on: what has to be done to its rows they let through under outbox.allow_loss. To do it all "
-      "the same, and answer for it: SET outbox.allow_loss = on."};
+  RefuseByHand(words + " " + NameOf(table),
+               "They refuse what is not to be done to its rows by hand, and have it audited where it is done.",
+               "Leave them on: what has to be done to its rows they let through under outbox.allow_loss.");
 }
 
 // Not before the command: the name in it may then mean another table than once the command has its lock. (Internal:

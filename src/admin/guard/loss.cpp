@@ -113,6 +113,16 @@ void NoteLoss(const std::string& command, const std::string& what, int64 rows) {
   WriteAudit("allow_loss", Cell(), Cell(), detail, Cell());
 }
 
+void RefuseByHand(const std::string& command, const std::string& why, const std::string& way) {
+  if (pg::settings.allow_loss) {
+    NoteLoss(command, "");
+    return;
+  }
+  const std::string message = "cannot " + command;
+  throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message, why,
+                  way + " To do it all the same, and answer for it: SET outbox.allow_loss = on."};
+}
+
 void CheckExtensionContents(Node* statement) {
   const auto* alter = reinterpret_cast<AlterExtensionContentsStmt*>(statement);
   if (strcmp(alter->extname, "outbox") != 0 || creating_extension || !StateTablesExist()) {

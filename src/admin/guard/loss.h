@@ -52,6 +52,8 @@ void JudgeDayTable(Oid relation, const char* command);
 // Leaves a row in outbox.audit: what outbox.allow_loss let through; how many rows it concerned, if that is known.
 void NoteLoss(const std::string& command, const std::string& what, int64 rows = 0);
 void Warn(const std::string& message, const std::string& detail);
+// "cannot COMMAND", with `why` and another way; unless outbox.allow_loss lets it through, which is noted. Throws.
+void RefuseByHand(const std::string& command, const std::string& why, const std::string& way);
 
 // --- what it is about ---
 
