@@ -75,7 +75,7 @@ struct Place {
 // Redis in its place, which may have lost what the earlier one had acknowledged. Until Admit() nothing is written to
 // it; what is submitted waits.
 struct ServerIdentity {
-  std::string server_run;  // one run of one server: "endpoint.run id.replication id", hashed or cut; "": none
+  std::string server_run;  // one run of one server: "endpoint.run id.history", hashed or cut; "": none
   uint64_t number = 0;     // +1 with each change of `server_run`, also to the same
 };
 

@@ -53,6 +53,34 @@ TEST_F(ServerInfoTest, ANodeOfAClusterSaysSo) {
   }
 }
 
+// INFO replication of Redis 7.0.15.
+std::string Replication(const std::string& role, const std::string& id, const std::string& followed) {
+  return "# Replication\r\nrole:" + role + "\r\nconnected_slaves:0\r\nmaster_replid:" + id +
+         "\r\nmaster_replid2:" + followed + "\r\nmaster_repl_offset:0\r\n";
+}
+
+// A first replica changes the id, and so does the last one when it has been gone for an hour.
+TEST_F(ServerInfoTest, WhoeverHasFollowedNobodyKeepsItsHistory) {
+  const std::string none(40, '0');
+  const std::string first(40, 'a');
+  const std::string second(40, 'b');
+  const std::string alone = ReadHistory(Reply(Replication("master", first, none)));
+  EXPECT_EQ(alone, none);
+  EXPECT_EQ(ReadHistory(Reply(Replication("master", second, none))), alone);
+
+  EXPECT_EQ(ReadHistory(Reply(Replication("slave", first, none))), first) << "the data are its primary's";
+  const std::string promoted = ReadHistory(Reply(Replication("master", second, first)));
+  EXPECT_EQ(promoted, second);
+  EXPECT_TRUE(HasForgotten(promoted, alone)) << "after an hour";
+  EXPECT_FALSE(HasForgotten(alone, alone));
+  EXPECT_FALSE(HasForgotten(alone, promoted));
+  EXPECT_FALSE(HasForgotten(promoted, first));
+
+  EXPECT_EQ(ReadHistory(Reply("# Replication\r\nrole:master\r\nmaster_replid:" + first + "\r\n")), first)
+      << "one that knows only that";
+  EXPECT_EQ(ReadHistory(Reply("# Replication\r\nrole:master\r\n")), "");
+}
+
 // Valkey says which Redis it stands in for, too.
 TEST_F(ServerInfoTest, TheVersionIsItsOwn) {
   EXPECT_EQ(ReadVersion(Reply(Redis("standalone"))), "Redis 7.0.15");

@@ -125,6 +125,10 @@ class RedisSinkTest : public ::testing::Test {
     const RedisServer::Reply reply = server_.Command({"PING"});
     return reply->type == REDIS_REPLY_ERROR && std::string(reply->str).starts_with("BUSY");
   }
+  std::string ReplicationId() {
+    const std::string info = server_.Command({"INFO", "replication"})->str;
+    return info.substr(info.find("master_replid:"), 54);
+  }
   // The server is a replica for a moment: its data have another history then.
   void BecomeReplicaForAMoment() {
     server_.Command({"REPLICAOF", "127.0.0.1", "1"});

@@ -235,6 +235,35 @@ TEST_F(RedisSinkTest, AHistoryThatWasNotToldIsAskedForAgain) {
   EXPECT_EQ(server_.Integer({"XLEN", "s"}), 0);
 }
 
+// Its first replica changes the server's replication id, and nothing else: it is the run that it was.
+TEST_F(RedisSinkTest, AServerThatGetsAReplicaWasNone) {
+  checks_server_ = true;
+  BEGIN_OR_SKIP();
+  ASSERT_TRUE(UntilMet());
+  sink_->Admit(sink_->identity()->server_run, false);
+  driver_->Submit(1, 0, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  const uint64_t changes = sink_->health().changes;
+
+  const std::string before = ReplicationId();
+  busy_.reset(redisConnectUnix(server_.socket().c_str()));
+  redisAppendCommand(busy_.get(), "SYNC");
+  for (int done = 0; done == 0;) {
+    ASSERT_EQ(redisBufferWrite(busy_.get(), &done), REDIS_OK);
+  }
+  ASSERT_TRUE(driver_->Until([&] { return ReplicationId() != before; }));
+  const int64_t connections = Connections();
+  driver_->Submit(1, 0, {To("s", "k", "2")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 2u);
+  EXPECT_EQ(sink_->health().changes, changes) << sink_->health().error.message;
+
+  // Nor is it another one to the next connection.
+  server_.Command({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  ASSERT_TRUE(driver_->Until([&] { return Connections() > connections && sink_->health().up; }));
+  EXPECT_EQ(sink_->identity()->server_run, "");
+}
+
 TEST_F(RedisSinkTest, RightsThatAreTakenAreMissedAtOnceAndUsedAgain) {
   checks_server_ = true;
   BEGIN_OR_SKIP();

@@ -39,7 +39,7 @@ bool Admission::Meet(const ServerInfo& info, bool tells) {
   if (!checks_server_ || info.run_id.empty()) {
     return true;
   }
-  std::string server_run = endpoint_ + "." + info.run_id.substr(0, kPart) + "." + info.replication_id.substr(0, kPart);
+  std::string server_run = endpoint_ + "." + info.run_id.substr(0, kPart) + "." + info.history.substr(0, kPart);
   server_run += tells ? "" : kUntold;
   if (server_run == admitted_) {
     return true;

@@ -1,9 +1,9 @@
 // Which run of the Redis server may be written to [-].
 //
-// A server with another run id or replication id than the last may have lost what was acknowledged. With
+// A server with another run id or history than the last may have lost what was acknowledged. With
 // SinkConfig::checks_server nothing is written to it before the owner has asked where its streams end, and has admitted
-// it. A process that was a replica meanwhile has its old run id and another history, hence the replication id. A server
-// that tells neither is not checked.
+// it. A process that was a replica meanwhile has its old run id and another history (ReadHistory()). A server that
+// tells neither is not checked.
 //
 // One that does not tell where its streams end (XINFO is refused, or a stream may not be read) is met under a name of
 // its own, which ends with a "?". Once it tells, another connection meets it without: it is asked then.

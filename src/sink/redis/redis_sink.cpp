@@ -456,7 +456,7 @@ void RedisSink::Enter() {
   ready_since_ = MonotonicMicros();
   second_.Expect(server_);
   writer_.Meet(server_.run_id);
-  writer_.ExpectHistory(admission_.checks_server() && no_loss_check_.ok() ? server_.replication_id : "");
+  writer_.ExpectHistory(admission_.checks_server() && no_loss_check_.ok() ? server_.history : "");
   SetHealth(true, {});
 }
 

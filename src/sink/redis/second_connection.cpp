@@ -16,7 +16,7 @@ constexpr int64_t kAgain = 10 * kSecond;  // after one that could not be had
 constexpr unsigned kMostDoublings = 6;    // of that, after one that failed: ten minutes
 
 bool SameRun(const ServerInfo& a, const ServerInfo& b) {
-  return !a.run_id.empty() && a.run_id == b.run_id && a.replication_id == b.replication_id;
+  return !a.run_id.empty() && a.run_id == b.run_id && a.history == b.history;
 }
 
 }  // namespace

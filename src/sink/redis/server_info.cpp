@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "sink/redis/errors.h"
 #include "sink/redis/reply.h"
@@ -13,6 +14,14 @@ namespace {
 std::string ReadMode(const redisReply& reply) {
   const std::string mode = InfoField(reply, "\nredis_mode:");
   return mode.empty() ? InfoField(reply, "\nserver_mode:") : mode;
+}
+
+bool IsReplica(const redisReply& reply) {
+  return InfoField(reply, "\nrole:") == "slave";
+}
+
+bool AllZeros(std::string_view id) {
+  return !id.empty() && id.find_first_not_of('0') == std::string_view::npos;
 }
 
 }  // namespace
@@ -57,9 +66,19 @@ bool IsOfCluster(const redisReply& reply) {
   return ReadMode(reply) == "cluster";
 }
 
+std::string ReadHistory(const redisReply& reply) {
+  std::string followed = InfoField(reply, "\nmaster_replid2:");
+  const bool nobody = !IsReplica(reply) && AllZeros(followed);
+  return nobody ? std::move(followed) : InfoField(reply, "\nmaster_replid:");
+}
+
+bool HasForgotten(std::string_view before, std::string_view history) {
+  return AllZeros(history) && !AllZeros(before);
+}
+
 Error ReadReplicationInfo(const redisReply& reply, ServerInfo* info) {
-  info->replication_id = InfoField(reply, "\nmaster_replid:");
-  if (InfoField(reply, "\nrole:") != "slave") {
+  info->history = ReadHistory(reply);
+  if (!IsReplica(reply)) {
     return PassingError(reply);
   }
   return {ErrorClass::kDestination, "READONLY",

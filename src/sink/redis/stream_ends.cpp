@@ -42,7 +42,7 @@ bool FirstId(const redisReply& reply, std::string* id) {
 }  // namespace
 
 void StreamEnds::Ask(std::vector<AskedStream> streams, const ServerInfo& server) {
-  if (server.run_id != server_.run_id || server.replication_id != server_.replication_id) {
+  if (server.run_id != server_.run_id || server.history != server_.history) {
     hang_ups_ = 0;
     left_out_.clear();
     unasked_ = {};

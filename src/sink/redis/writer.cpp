@@ -148,8 +148,8 @@ Error Writer::TakeReconnect() {
   return error.ok() ? std::exchange(reconnect_, {}) : error;
 }
 
-void Writer::ExpectHistory(std::string replication_id) {
-  history_ = std::move(replication_id);
+void Writer::ExpectHistory(std::string history) {
+  history_ = std::move(history);
   untold_ = false;
   answered_at_ = 0;
 }
@@ -171,9 +171,10 @@ void Writer::AskForHistory() {
   first_.pipeline->Send(resp::Command({"INFO", "replication"}), [this](const redisReply& reply) {
     asking_ = false;
     answered_at_ = MonotonicMicros();
-    if (IsError(reply)) {
+    const std::string history = ReadHistory(reply);
+    if (IsError(reply) || HasForgotten(history_, history)) {
       untold_ = true;
-    } else if (InfoField(reply, "\nmaster_replid:") != history_) {
+    } else if (history != history_) {
       reconnect_ = {ErrorClass::kDestination, "HISTORY",
                     "the Redis server was a replica meanwhile, and may lack what it had acknowledged: it is asked"};
     }

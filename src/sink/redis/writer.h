@@ -80,11 +80,11 @@ class Writer {
   // begins none.
   bool stuck() const { return stuck_; }
   // The history of the server's data, as it was met; "": it is not known, or need not be.
-  void ExpectHistory(std::string replication_id);
+  void ExpectHistory(std::string history);
   bool knows_history() const { return !history_.empty(); }
   // Asks for it, on the first connection, where TryIdle() was true. If it is another, TakeReconnect() says so.
   void AskForHistory();
-  // The server did not answer that: nothing is sent before another connection, which finds out why.
+  // The server did not answer that, or could not: nothing is sent before another connection, which finds out why.
   bool untold() const { return untold_; }
   // Whether there was ever a record for a stream.
   bool writes_streams() const { return waiting_.has_streams(); }
