@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <string_view>
+#include <thread>
 
 #include "redis_sink_fixture.h"
 
@@ -150,6 +151,64 @@ TEST_F(ResolverTest, AnAddressThatDoesNotAnswerLeavesTimeForTheOthers) {
   EXPECT_LT(TurnUntil([&] { return driver_->resolved() == 1; }), 400'000);
   EXPECT_EQ(driver_->Count(Outcome::kDelivered), 1u) << sink_->health().error.message;
   EXPECT_GT(MonotonicMicros() - begin, 1'900'000) << "they were silent";
+}
+
+// Takes connections and then says nothing, or hangs up.
+class Dummy {
+ public:
+  Dummy(const char* address, const std::string& port, bool hangs_up) {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(static_cast<uint16_t>(std::stoi(port)));
+    inet_pton(AF_INET, address, &at.sin_addr);
+    fd_ = socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT_EQ(bind(fd_, reinterpret_cast<sockaddr*>(&at), sizeof(at)), 0);
+    EXPECT_EQ(listen(fd_, 50), 0);
+    if (hangs_up) {
+      thread_ = std::thread([this] {
+        for (int client = -1; (client = accept(fd_, nullptr, nullptr)) >= 0;) {
+          close(client);
+        }
+      });
+    }
+  }
+  ~Dummy() {
+    shutdown(fd_, SHUT_RDWR);
+    if (thread_.joinable()) {
+      thread_.join();
+    }
+    close(fd_);
+  }
+  Dummy(const Dummy&) = delete;
+  Dummy& operator=(const Dummy&) = delete;
+
+ private:
+  int fd_ = -1;
+  std::thread thread_;
+};
+
+// Two at which something else takes the connection: the server is at the third, and that is where it is found again.
+TEST_F(ResolverTest, AnAddressThatLetsNobodyInLeavesTheOthers) {
+  Dummy first("127.0.0.1", port_, /*hangs_up=*/true);
+  Dummy second("127.0.0.3", port_, /*hangs_up=*/false);
+  if (!server_.Start({"--port", port_, "--bind", "127.0.0.2"})) {
+    GTEST_SKIP() << "neither redis-server nor valkey-server";
+  }
+  SinkConfig config{"test", {{"host", "many.test"}, {"port", port_}, {"connect_timeout", "500"}}, 0, 0};
+  ASSERT_TRUE(RedisSink::Make(config, &sink_).ok());
+  driver_ = std::make_unique<Driver>(sink_.get());
+  TurnUntil([&] { return !sink_->health().up; });
+  ASSERT_TRUE(driver_->Until([&] { return sink_->health().up; }, 20)) << sink_->health().error.message;
+
+  const uint64_t changes = sink_->health().changes;
+  usleep(1'100'000);  // what is closed sooner is trouble
+  const int64_t before = Connections();
+  server_.Command({"CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"});
+  ASSERT_TRUE(driver_->Until([&] { return Connections() > before; }));
+  driver_->Submit(1, 0, {To("s", "k", "0")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 1u);
+  EXPECT_EQ(sink_->health().changes, changes) << sink_->health().error.message;
 }
 
 // All of them are: an attempt ends when it has to.

@@ -31,6 +31,7 @@ class Pipeline {
 
   // As Connection's.
   Status Begin(int64_t by);
+  void LetIn() { connection_.LetIn(); }
   bool connected() const { return connection_.connected(); }
   bool resolving() const { return connection_.resolving(); }
   void Flush() { connection_.Flush(); }

@@ -29,6 +29,15 @@ Status Trouble(const char* code, std::string message) {
   return Status(ErrorClass::kDestination, code, std::move(message));
 }
 
+std::string_view BytesOf(const addrinfo& address) {
+  return {reinterpret_cast<const char*>(address.ai_addr), address.ai_addrlen};
+}
+
+auto Find(const std::vector<const addrinfo*>& addresses, std::string_view bytes) {
+  return std::find_if(addresses.begin(), addresses.end(),
+                      [bytes](const addrinfo* address) { return BytesOf(*address) == bytes; });
+}
+
 const char* IoErrorCode(int error) {
   switch (error) {
     case REDIS_ERR_EOF:
@@ -88,24 +97,32 @@ Status Connection::TryResolved() {
   if (error != 0) {
     return Trouble("RESOLVE", "could not resolve \"" + address_.host + "\": " + gai_strerror(error));
   }
-  next_ = resolved_.get();
+  for (const addrinfo* address = resolved_.get(); address != nullptr; address = address->ai_next) {
+    if (Find(untried_, BytesOf(*address)) == untried_.end()) {
+      untried_.push_back(address);
+    }
+  }
+  if (const auto last = Find(untried_, tried_); last != untried_.end()) {
+    const auto first = (last - untried_.cbegin()) + (let_in_ ? 0 : 1);
+    std::rotate(untried_.begin(), untried_.begin() + first, untried_.end());
+  }
   return TryNext();
 }
 
 Status Connection::TryNext() {
   int error = EADDRNOTAVAIL;
-  while (next_ != nullptr) {
-    const addrinfo* address = std::exchange(next_, next_->ai_next);
+  while (!untried_.empty()) {
+    const addrinfo* address = untried_.front();
+    untried_.erase(untried_.begin());
+    tried_ = BytesOf(*address);
+    let_in_ = false;
     connecting_fd_ = socket(address->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, address->ai_protocol);
     if (connecting_fd_ >= 0 && (connect(connecting_fd_, address->ai_addr, address->ai_addrlen) == 0 ||
                                 errno == EINPROGRESS || errno == EINTR)) {
       // An address that does not answer leaves time for the others.
-      int64_t shares = 1;
-      for (const addrinfo* later = next_; later != nullptr; later = later->ai_next) {
-        ++shares;
-      }
+      const auto shares = static_cast<int64_t>(untried_.size()) + 1;
       const int64_t now = MonotonicMicros();
-      next_at_ = next_ == nullptr ? -1 : now + std::max<int64_t>(by_ - now, 0) / shares;
+      next_at_ = untried_.empty() ? -1 : now + std::max<int64_t>(by_ - now, 0) / shares;
       return {};  // Pump() finds out
     }
     error = errno;
@@ -122,14 +139,14 @@ Status Connection::Finish() {
   if (address_.unix_socket.empty()) {
     setsockopt(connecting_fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     setsockopt(connecting_fd_, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-    // Whoever closes it, the end of this process too, what lies unsent in the socket goes with it. Else the system would
-    // go on sending it, for as long as a network is away and beyond, and the server would execute it after what comes by
-    // the next connection. Nothing is missed: what has no answer is sent again.
+    // Whoever closes it, the end of this process too, what lies unsent in the socket goes with it. Else the system
+    // would go on sending it, for as long as a network is away and beyond, and the server would execute it after what
+    // comes by the next connection. Nothing is missed: what has no answer is sent again.
     const linger reset{1, 0};
     setsockopt(connecting_fd_, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
   }
+  untried_.clear();
   resolved_.reset();
-  next_ = nullptr;
   context_.reset(redisConnectFd(connecting_fd_));
   if (context_ == nullptr) {
     return Trouble("OUT_OF_MEMORY", "out of memory");  // Drop() closes the descriptor
@@ -147,7 +164,7 @@ Status Connection::Finish() {
 Status Connection::TryConnected() {
   pollfd ready{connecting_fd_, POLLOUT, 0};
   if (poll(&ready, 1, 0) <= 0) {
-    if (next_ == nullptr || MonotonicMicros() < next_at_) {
+    if (untried_.empty() || MonotonicMicros() < next_at_) {
       return {};
     }
     close(connecting_fd_);
@@ -162,7 +179,7 @@ Status Connection::TryConnected() {
   }
   close(connecting_fd_);
   connecting_fd_ = -1;
-  if (next_ != nullptr) {
+  if (!untried_.empty()) {
     return TryNext();
   }
   return Trouble("CONNECT", "could not connect to " + HostAndPort() + ": " + strerror(error));
@@ -378,8 +395,8 @@ void Connection::Drop() {
   session_.reset();
   context_.reset();
   resolving_ = false;
+  untried_.clear();
   resolved_.reset();
-  next_ = nullptr;
   next_at_ = -1;
   if (connecting_fd_ >= 0) {
     close(connecting_fd_);

@@ -40,8 +40,11 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   // Begins to resolve the name and to connect. Errors: class kDestination. The addresses of the name are tried in turn;
-  // each has its share of the time until `by` (monotonic microseconds).
+  // each has its share of the time until `by` (monotonic microseconds). The first is the one that let us in last; where
+  // the last one did not, though it took the connection, the one after it.
   Status Begin(int64_t by);
+  // The server at this address can be used.
+  void LetIn() { let_in_ = true; }
   // Moves what can be moved, connecting first. After an error NextReply() may still have replies; then Drop().
   // `read`: whether anything that the server says is waited for; else it lies there until then, unless the server has
   // hung up.
@@ -103,7 +106,9 @@ class Connection {
   Resolver resolver_;
   bool resolving_ = false;
   Addresses resolved_;
-  addrinfo* next_ = nullptr;
+  std::vector<const addrinfo*> untried_;  // of these
+  std::string tried_;                     // the address that was tried last, as of Begin()s before, too
+  bool let_in_ = false;                   // whether LetIn() was said of it
   int64_t by_ = 0;
   int64_t next_at_ = -1;  // when the next address is tried though this one may still answer
   int connecting_fd_ = -1;

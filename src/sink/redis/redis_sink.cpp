@@ -454,6 +454,7 @@ void RedisSink::Meet() {
 void RedisSink::Enter() {
   state_ = State::kReady;
   ready_since_ = MonotonicMicros();
+  pipeline_.LetIn();
   second_.Expect(server_);
   writer_.Meet(server_.run_id);
   writer_.ExpectHistory(admission_.checks_server() && no_loss_check_.ok() ? server_.history : "");

@@ -55,6 +55,9 @@ void SecondConnection::Greet() {
   pipeline_.Send(resp::Command({"DISCARD"}), [this](const redisReply& reply) {
     refused_ |= IsError(reply);
     state_ = State::kReady;
+    if (!refused_) {
+      pipeline_.LetIn();
+    }
   });
 }
 
