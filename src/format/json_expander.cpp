@@ -17,6 +17,11 @@ constexpr size_t kLongestNumber = 1000;
 // read. What would is passed on as text, and so is an array of objects of which the first has more members already.
 constexpr int32_t kMostMembers = 1000;
 constexpr size_t kMostBytes = size_t{16} << 20;
+// Nor is memory taken without bound for what is read: a value of two bytes takes a node of 56. All of it together is
+// below 256 MB. (A payload of the default outbox.max_payload_size cannot have so many.)
+constexpr size_t kMostNodes = 1'000'000;  // values and their types
+// What is read becomes so many times as long at most: a character of four bytes becomes twelve, 1e6 becomes 1000000.0.
+constexpr size_t kGrowth = 4;
 // Values whose memory stays for the next event.
 constexpr size_t kMostKept = 10'000;       // of what was allocated, until the next text
 constexpr size_t kMostTextKept = 1 << 20;  // bytes
@@ -159,7 +164,7 @@ bool JsonExpander::Digits() {
 // NOLINTNEXTLINE(misc-no-recursion): no deeper than kDeepest
 int32_t JsonExpander::Value(int depth) {
   Space();
-  if (at_ == end_) {
+  if (at_ == end_ || values_.size() >= kMostNodes) {
     return kNothing;
   }
   switch (*at_) {
@@ -390,6 +395,9 @@ int32_t JsonExpander::NewType(Kind kind) {
 bool JsonExpander::TypeOf(int32_t value, int32_t* type) {
   const Kind kind = values_[static_cast<size_t>(value)].kind;
   *type = kNothing;
+  if (values_.size() + types_.size() >= kMostNodes) {
+    return false;
+  }
   switch (kind) {
     case Kind::kNull:
       *type = rules_.keep_nulls ? NewType(Kind::kNull) : kNothing;
@@ -579,13 +587,12 @@ bool JsonExpander::Write(int32_t value, int32_t type) {
 }
 
 bool JsonExpander::Expand(std::string_view text, std::string* out) {
-  if (text.empty() || text[0] != '{') {
+  if (text.empty() || text[0] != '{' || text.size() > kMostBytes) {
     return false;
   }
   at_ = text.data();
   end_ = at_ + text.size();
-  // A character of four bytes becomes twelve; a number of three (1e9) may become 20 and more.
-  written_.reserve(8 * text.size() + 32);
+  written_.reserve(kGrowth * text.size());
   // What stands behind the object is not looked at.
   const int32_t document = Value(0);
   int32_t type = kNothing;

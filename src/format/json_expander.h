@@ -25,7 +25,8 @@ class JsonExpander {
   // Appends the object that `text` begins with, as Debezium would publish it, and returns true. False, and nothing
   // appended, where Debezium passes the text on as it is: what does not begin with { or is not JSON, arrays whose
   // elements have different types, and so on; also where Debezium's engine would stop: an array at the top, an integer
-  // beyond 64 bits, values of different types under one name of the objects of an array.
+  // beyond 64 bits, values of different types under one name of the objects of an array; and what would take much
+  // memory: a text, or what it would become, of more than 16 MB, and more than a million values.
   // Two things Debezium does by chance (in the order of a hash table) are settled: objects in an array have all members
   // of all of them, in the order of their first appearance; and nested objects keep theirs, which it may lose.
   bool Expand(std::string_view text, std::string* out);

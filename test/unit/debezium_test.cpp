@@ -128,6 +128,30 @@ TEST(ConnectJson, IsBounded) {
   }
 }
 
+// A value of two bytes takes a node, which is many times as large.
+TEST(ConnectJson, TakesLittleMemory) {
+  const auto ones = [](size_t count) {
+    std::string text = R"({"a":[1)";
+    for (size_t i = 1; i < count; ++i) {
+      text += ",1";
+    }
+    return text + "]}";
+  };
+  // All that the default outbox.max_payload_size has room for, and of objects, whose types are as many.
+  EXPECT_EQ(Value(ones(512 * 1024)), ones(512 * 1024));
+  std::string objects = R"({"a":[{})";
+  while (objects.size() < 1008 * 1024) {
+    objects += ",{}";
+  }
+  EXPECT_EQ(Value(objects + "]}"), objects + "]}");
+  EXPECT_EQ(Value(ones(1'100'000))[0], '"');
+  // Not looked at at all, though it would become short.
+  const size_t most = size_t{16} << 20;
+  const std::string_view small = R"({"a":1})";
+  EXPECT_EQ(Value(R"({"a":)" + std::string(most - small.size(), ' ') + "1}"), small);
+  EXPECT_EQ(Value(R"({"a":)" + std::string(most - small.size() + 1, ' ') + "1}")[0], '"');
+}
+
 std::string Members(int from, int to) {
   std::string members;
   for (int i = from; i != to; i += from < to ? 1 : -1) {
