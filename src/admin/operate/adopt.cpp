@@ -1,4 +1,5 @@
 // outbox.adopt() and outbox.look_again() [P].
+#include "admin/common/cursor.h"
 #include "admin/common/operation.h"
 #include "admin/common/procedure_arguments.h"
 #include "admin/common/write_lock.h"
@@ -25,7 +26,6 @@ namespace outbox::admin {
 
 namespace {
 
-constexpr long kFetch = 500;
 // Rows of a dump that the call itself moves; the keeper moves the rest.
 int64 RowsAtOnce() {
   const int64 asked = OUTBOX_FAULT_VALUE("adopt.at_once");
@@ -88,36 +88,23 @@ void StartLanesFromNow(const char* now) {
 // Under their own ids and in their own order, each once: a subscription that is refreshed may bring a table anew. They
 // were approved when they were first emitted; rows that cannot have been are left where they are.
 int64 EmitForeignEvents() {
-  SPIPlanPtr plan = SPI_prepare("SELECT " OUTBOX_FOREIGN_EVENT
-                                ", coalesce(id = lag(id) OVER w AND created_at = lag(created_at) OVER w, false) "
-                                "FROM outbox_internal.emitted_again WINDOW w AS (ORDER BY created_at, id, received_at) "
-                                "ORDER BY created_at, id, received_at",
-                                0, nullptr);
-  // Not read-only: with a snapshot of its own, taken under the lock, so that it sees all that the DELETE below does.
-  Portal portal = SPI_cursor_open(nullptr, plan, nullptr, nullptr, false);
-  MemoryContext batch = AllocSetContextCreate(CurrentMemoryContext, "outbox adopt", ALLOCSET_DEFAULT_SIZES);
   int64 count = 0;
-  while (true) {
-    SPI_cursor_fetch(portal, true, kFetch);
-    if (SPI_processed == 0) {
-      break;
-    }
-    MemoryContext outer = MemoryContextSwitchTo(batch);
-    for (uint64 i = 0; i < SPI_processed; i++) {
-      bool null = false;
-      if (!DatumGetBool(SPI_getbinval(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 10, &null))) {
-        emit::NewEvent event;
-        FillForeignEvent(SPI_tuptable->vals[i], SPI_tuptable->tupdesc, 1, &event);
-        emit::InsertEvent(&event);
-        count++;
-      }
-    }
-    MemoryContextSwitchTo(outer);
-    MemoryContextReset(batch);
-    SPI_freetuptable(SPI_tuptable);
-    CHECK_FOR_INTERRUPTS();
-  }
-  SPI_cursor_close(portal);
+  // Not read-only: with a snapshot of its own, taken under the lock, so that it sees all that the DELETE below does.
+  ForEachRow(Access::kWrite,
+             "SELECT " OUTBOX_FOREIGN_EVENT
+             ", coalesce(id = lag(id) OVER w AND created_at = lag(created_at) OVER w, false) "
+             "FROM outbox_internal.emitted_again WINDOW w AS (ORDER BY created_at, id, received_at) "
+             "ORDER BY created_at, id, received_at",
+             0, nullptr, nullptr, nullptr, [&count](HeapTuple row, TupleDesc columns) {
+               bool null = false;
+               if (!DatumGetBool(SPI_getbinval(row, columns, 10, &null))) {
+                 emit::NewEvent event;
+                 FillForeignEvent(row, columns, 1, &event);
+                 emit::InsertEvent(&event);
+                 count++;
+               }
+               return true;
+             });
   if (count > 0) {
     Execute("DELETE FROM outbox_internal.emitted_again");
   }

@@ -397,6 +397,15 @@ int64 MakeDue(const std::vector<ParkedRow>& rows, PassedKeys* passed) {
   return static_cast<int64>(waiting.size());
 }
 
+JsonObject AuditedRow(const ParkedRow& row) {
+  JsonObject detail;
+  detail.Add("from", Cell(row.state)).AddRaw("attempts", row.attempts);
+  if (row.replay != "0") {
+    detail.AddRaw("replay", row.replay);
+  }
+  return detail;
+}
+
 void Remove(const std::vector<ParkedRow>& rows, const char* outcome) {
   int64 count = static_cast<int64>(rows.size());
   int64 at = 0;

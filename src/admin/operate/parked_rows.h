@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "admin/common/json.h"
 #include "admin/common/query.h"
 #include "admin/lookup/route_lanes.h"
 
@@ -106,6 +107,9 @@ class PassedKeys {
 // paused, or has an earlier event that is not due, becomes blocked. Rows in created_at order, of one route where
 // `passed` is given. Returns how many wait.
 int64 MakeDue(const std::vector<ParkedRow>& rows, PassedKeys* passed = nullptr);
+
+// What the audit has of a row that somebody acts on.
+JsonObject AuditedRow(const ParkedRow& row);
 
 // Removes the rows and notes the outcome ('skipped' or 'discarded').
 void Remove(const std::vector<ParkedRow>& rows, const char* outcome);

@@ -192,11 +192,7 @@ OUTBOX_FUNCTION(outbox_retry) {
   Resolver resolver;
   KeepThoseThatMayGo(&rows);
   for (ParkedRow& row : rows) {
-    JsonObject detail;
-    detail.Add("from", Cell(row.state)).Add("attempts", std::strtoll(row.attempts.c_str(), nullptr, 10));
-    if (row.replay != "0") {
-      detail.AddRaw("replay", row.replay);
-    }
+    JsonObject detail = AuditedRow(row);
     if (edit.any()) {
       CheckEdit(row, edit);
       detail.AddRaw("edited", ApplyEdit(row, edit));

@@ -29,12 +29,7 @@ int64 GiveUp(FunctionCallInfo fcinfo, const char* action, const char* outcome, b
     }
   }
   for (const ParkedRow& row : rows) {
-    JsonObject detail;
-    detail.Add("from", Cell(row.state)).Add("attempts", std::strtoll(row.attempts.c_str(), nullptr, 10));
-    if (row.replay != "0") {
-      detail.AddRaw("replay", row.replay);
-    }
-    WriteAudit(action, row.route, id, detail, reason);
+    WriteAudit(action, row.route, id, AuditedRow(row), reason);
   }
   outbox::pg::NoteParkedChange();
   Remove(rows, outcome);
