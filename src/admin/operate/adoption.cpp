@@ -563,14 +563,20 @@ std::string OwnNumbers() {
 
 // A row of emit() has the transaction id that it says, or was written by a subtransaction of it, whose own is higher;
 // and one transaction id never wrote rows that say several. Rows that came by COPY keep the transaction ids of their
-// origin. In doubt a row is taken for emit()'s.
+// origin. In a dump that is not adopted nobody had emitted before the original's identity came, or there were a row of
+// outbox_internal.origin: a transaction id from before that is none of an event that was emitted here. In doubt a row
+// is taken for emit()'s, and is sent, perhaps again.
 std::string LoadingTransactions(const std::string& log) {
-  return "SELECT r.x FROM " + log +
-         " r, (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::numeric AS next) now "
-         "WHERE r." +
+  // The 64 bits of an xmin: the last that there was of its 32.
+  const auto whole = [](const std::string& xmin) {
+    return "next - mod(mod(next, 4294967296) - " + xmin + " + 4294967296, 4294967296)";
+  };
+  return "SELECT r.x FROM " + log + " r, (SELECT next, (SELECT min(" + whole("i.xmin::text::bigint") +
+         ") FROM outbox_internal.identity i WHERE NOT EXISTS (SELECT FROM outbox_internal.origin)) AS restored "
+         "FROM (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::numeric AS next) n) now WHERE r." +
          OwnNumbers() +
-         " GROUP BY r.x, now.next HAVING count(DISTINCT r.xid) > 1 "
-         "OR max(r.xid::text::numeric) > now.next - mod(mod(now.next, 4294967296) - r.x + 4294967296, 4294967296)";
+         " GROUP BY r.x, now.next, now.restored HAVING count(DISTINCT r.xid) > 1 OR max(r.xid::text::numeric) > " +
+         whole("r.x") + " OR min(r.xid::text::numeric) < now.restored";
 }
 
 namespace {
