@@ -419,5 +419,53 @@ TEST_F(KafkaSinkTest, ProducersThatEndInARowAreAWarning) {
   EXPECT_TRUE(sink_->health().warning.ok());
 }
 
+// A broker that refuses a record for its topic has answered: there is nothing to wait for before the next one.
+TEST_F(KafkaSinkTest, DeniedTopicsOneAfterAnotherSlowNothingDown) {
+  Open();
+  constexpr int kTopics = 9;  // with a delay that doubles: 12.7 s
+  const int64_t begin = MonotonicMicros();
+  for (int i = 0; i < kTopics; ++i) {
+    const std::string topic = "denied-" + std::to_string(i);
+    cluster_.CreateTopic(topic, 1);
+    cluster_.FailProduce({RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED});
+    const uint64_t seq = driver_->Submit(1, static_cast<uint32_t>(i) + 1, Numbered(topic, 0, 1, 1));
+    ASSERT_TRUE(driver_->UntilResolved());
+    EXPECT_EQ(driver_->outcome(seq), Outcome::kFailed);
+    EXPECT_EQ(driver_->error(seq).error_class, ErrorClass::kTopic);
+  }
+  EXPECT_LT(MonotonicMicros() - begin, 8'000'000);
+}
+
+// Where a topic is denied for long, only the first of its refusals ends a producer.
+TEST_F(KafkaSinkTest, ATopicThatStaysDeniedEndsNoProducerAgain) {
+  cluster_.CreateTopic("barred", 2);
+  cluster_.CreateTopic("beside", 1);
+  Open();
+  Warm("barred", 1, 2);
+  const auto refuse = [&](uint32_t epoch) {
+    cluster_.FailProduce({RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED});
+    const uint64_t seq = driver_->Submit(1, epoch, Numbered("barred", 0, 3, 3));
+    ASSERT_TRUE(driver_->UntilResolved());
+    EXPECT_EQ(driver_->outcome(seq), Outcome::kFailed);
+    EXPECT_EQ(driver_->error(seq).code, "TOPIC_AUTHORIZATION_FAILED");
+  };
+  refuse(1);
+  refuse(2);
+  EXPECT_EQ(producers_.made(), 2u);
+  for (uint32_t epoch = 3; epoch < 7; ++epoch) {
+    driver_->Until([] { return false; }, 0.7);  // care of a record that is refused is over by then
+    refuse(epoch);
+    const uint64_t beside = driver_->Submit(2, epoch, Numbered("beside", epoch, 1, 1));
+    ASSERT_TRUE(driver_->UntilResolved());
+    EXPECT_EQ(driver_->outcome(beside), Outcome::kDelivered) << driver_->error(beside).message;
+  }
+  const uint64_t taken = driver_->Submit(1, 7, Numbered("barred", 0, 20, 5));
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(taken + 19), Outcome::kDelivered);
+  EXPECT_EQ(Numbers(ReadAll(cluster_.bootstrap(), "barred", 2)).size(), 20u);
+  EXPECT_EQ(Numbers(ReadAll(cluster_.bootstrap(), "beside", 1)).size(), 4u);
+  EXPECT_EQ(producers_.made(), 2u);
+}
+
 }  // namespace
 }  // namespace outbox::sink::kafka

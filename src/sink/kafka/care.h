@@ -1,6 +1,6 @@
-// Whether a topic is careful [-]: it refuses records for reasons that cannot be known before, so for a while they go by
-// a producer that a refusal does not end, one at a time in each partition. Times are monotonic microseconds. Survives
-// producers.
+// Whether a topic is careful [-]: it refuses records for reasons that cannot be known before, or is refused itself, so
+// for a while they go by a producer that a refusal does not end, one at a time in each partition. Times are monotonic
+// microseconds. Survives producers.
 #pragma once
 
 #include <algorithm>
@@ -22,6 +22,18 @@ class Care {
     }
     until_ = now + duration_;
   }
+  // A broker has refused the topic itself, which is tried again twice a minute: care is taken until it takes a record.
+  void Denied(int64_t now) {
+    Refused(now);
+    denied_ = true;
+    until_ = now + kDeniedMicros;
+  }
+  void Acknowledged(int64_t now) {
+    if (denied_) {
+      denied_ = false;
+      until_ = now;
+    }
+  }
   // One of its records may be why a broker closes the connection.
   void Suspected(int64_t now) {
     state_ = state_ == State::kNone ? State::kWithNextProducer : state_;
@@ -33,17 +45,19 @@ class Care {
   void ProducerEnded() { state_ = state_ == State::kNone ? State::kNone : State::kTaken; }
   void End() {
     state_ = State::kNone;
-    suspected_ = false;
+    suspected_ = denied_ = false;
   }
 
  private:
   static constexpr int64_t kShortestMicros = 500'000;
   static constexpr int64_t kLongestMicros = 8'000'000;
+  static constexpr int64_t kDeniedMicros = 60'000'000;
   static constexpr int64_t kForgetMicros = 60'000'000;  // after so long without a refusal earlier ones do not count
 
   enum class State : uint8_t { kNone, kWithNextProducer, kTaken };
   State state_ = State::kNone;
   bool suspected_ = false;
+  bool denied_ = false;
   int64_t until_ = 0;     // each refusal prolongs it by duration_
   int64_t duration_ = 0;  // longer each time that it soon becomes careful again
 };

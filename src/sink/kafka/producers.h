@@ -75,7 +75,7 @@ class Producers {
   // The error if several producers in a row have ended without a delivery and without an event to charge, else nullptr.
   const Error* Warning() const;
   void Delivered();
-  // An event is charged and parked: many of them in a row are no reason to slow down.
+  // A broker has refused an event for what it is, or for its topic: many of them in a row are no reason to slow down.
   void Charged() { failures_ = 0; }
 
   // When Ended() or Start() is to be called though nothing came; -1: never.

@@ -237,7 +237,7 @@ Error KafkaSink::ErrorOf(const Topic& topic, int code, ErrorClass error_class) {
   return error;
 }
 
-// Handles the refusal of a single record of a careful topic: it has its outcome, and no other record is concerned.
+// Handles a broker's refusal of a single record of a careful topic: it has its outcome, and no other is concerned.
 bool KafkaSink::RefusedAlone(const Report& report, int64_t now) {
   Topic* topic = report.topic;
   if (!topic->care.taken() || report.count != 1 || report.partition < 0) {
@@ -245,19 +245,25 @@ bool KafkaSink::RefusedAlone(const Report& report, int64_t now) {
   }
   const RefusedRecord& record = refused_.front();
   const ErrorRule& rule = RuleFor(record.code);
-  if (rule.meaning != Meaning::kBatch ||
-      (rule.error_class != ErrorClass::kMessage && rule.error_class != ErrorClass::kSolo)) {
+  if (rule.meaning == Meaning::kRetry || record.code < 0 ||
+      (rule.error_class != ErrorClass::kMessage && rule.error_class != ErrorClass::kSolo &&
+       rule.error_class != ErrorClass::kTopic)) {
     return false;
   }
   const ErrorClass error_class = Classify(topic, report.partition, rule, &record);
-  if (error_class == ErrorClass::kTopic) {
-    return false;
-  }
   topic->care.Refused(now);
-  WantLimits(topic, record.code);
+  if (rule.error_class != ErrorClass::kTopic) {
+    WantLimits(topic, record.code);
+  }
   producers_.Charged();
   FailFlow(record.ref, ErrorOf(*topic, record.code, error_class));
-  if (report.asking) {
+  if (error_class == ErrorClass::kTopic) {
+    topic->care.Denied(now);
+    // Its next record goes as that of a new topic, once the cluster was asked: the library would refuse it unsent.
+    topic->state = TopicState::kDraining;
+    topic->recount = true;
+    topic->trouble.Fail();
+  } else if (report.asking) {
     Learned(topic, report.partition + 1);
   }
   return true;
@@ -333,8 +339,11 @@ void KafkaSink::Charge(const Report& report, const RefusedRecord& record, bool c
     return;  // its flow has failed already; aborted with the producer
   }
   Error error = ErrorOf(*topic, record.code, error_class);
-  if (error_class == ErrorClass::kMessage || error_class == ErrorClass::kSolo) {
+  if (error_class == ErrorClass::kMessage || error_class == ErrorClass::kSolo || error_class == ErrorClass::kTopic) {
     producers_.Charged();
+  }
+  if (error_class == ErrorClass::kTopic && report.partition >= 0) {  // a broker says so, not the library
+    topic->care.Denied(now);
   }
   if (error_class == ErrorClass::kConfig) {
     health_.SetDownByFatal(error);

@@ -42,6 +42,7 @@ void Topic::EndCare() {
 
 void Topic::Acknowledged(int32_t partition, uint32_t count, uint64_t bytes, int64_t now) {
   trouble.Acknowledged(partition);
+  care.Acknowledged(now);
   window.Acknowledged(count, bytes, now);
   if (static_cast<size_t>(partition) + 1 < puzzles.size()) {
     puzzles[static_cast<size_t>(partition) + 1] = 0;
