@@ -467,5 +467,17 @@ TEST_F(KafkaSinkTest, ATopicThatStaysDeniedEndsNoProducerAgain) {
   EXPECT_EQ(producers_.made(), 2u);
 }
 
+// Nothing else of its partition is in flight: the broker itself has said that it has it.
+TEST_F(KafkaSinkTest, ALoneBatchThatTheBrokerHadIsDelivered) {
+  cluster_.CreateTopic("had", 1);
+  Open();
+  Warm("had", 1, 1);
+  cluster_.FailProduce({RD_KAFKA_RESP_ERR_DUPLICATE_SEQUENCE_NUMBER});
+  const uint64_t seq = driver_->Submit(1, 1, Numbered("had", 0, 1, 1));
+  ASSERT_TRUE(driver_->UntilResolved(20));
+  EXPECT_EQ(driver_->outcome(seq), Outcome::kDelivered);
+  EXPECT_EQ(producers_.made(), 1u);
+}
+
 }  // namespace
 }  // namespace outbox::sink::kafka

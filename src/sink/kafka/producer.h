@@ -109,9 +109,10 @@ class Producer {
   // Connections that brokers have closed in the midst of a request.
   void NoteClosings(int64_t now) { closings_.Note(connections_.closings(), now); }
   const Closings& closings() const { return closings_; }
-  // A delivery report and its first message, which has been taken from it.
+  // A delivery report, how many messages it has, and the first of them, which has been taken from it.
   struct Report {
     rd_kafka_event_t* event = nullptr;
+    size_t count = 0;
     const rd_kafka_message_t* first = nullptr;
   };
   // Owns the event from then on.

@@ -74,16 +74,17 @@ void KafkaSink::ServeKept(Producer* producer, int64_t now) {
 }
 
 bool KafkaSink::Reports(Producer* producer, rd_kafka_event_t* event, int64_t now) {
+  const size_t count = rd_kafka_event_message_count(event);  // of those that were not taken yet
   const rd_kafka_message_t* first = rd_kafka_event_message_next(event);
   if (first == nullptr) {
     return true;
   }
   OUTBOX_FAULT_POINT("sink.kafka.report");
   if (CodeOf(first->err) == RD_KAFKA_RESP_ERR_NO_ERROR && producer->trusted() && !producer->Known()) {
-    producer->Keep({event, first});
+    producer->Keep({event, count, first});
     return false;
   }
-  ServeReport(*producer, {event, first}, now);
+  ServeReport(*producer, {event, count, first}, now);
   return true;
 }
 
@@ -134,7 +135,7 @@ void KafkaSink::ReadReport(const Producer& producer, const Producer::Report& tol
   const bool offsets = message->offset >= 0;
   // If so, the library has inferred the success from a later batch's. If the topic was recreated, the broker takes a
   // later batch without the earlier one, and the record is nowhere. Sent again, it may be there twice.
-  const bool inferred = !offsets && !report->asking && partition.inflight > rd_kafka_event_message_count(told.event);
+  const bool inferred = !offsets && !report->asking && partition.inflight > told.count;
   const bool proven = !inferred && Proves(producer, partition, message->offset);
   uint32_t slot = kMaxSlots;
   uint32_t spot = 0;
