@@ -1,5 +1,5 @@
 # matrix: E-6
-# outbox.test_server() and three troubles of a Redis that is there and answers: what it advises has to do with them.
+# outbox.test_server() and troubles of a Redis that is there and answers: what it advises has to do with them.
 use strict;
 use warnings;
 
@@ -31,6 +31,22 @@ ok(wait_until(sub { $paused = tried('plain', '3 s', 'NOT ok'); return $paused =~
 unlike($paused, qr/nobody answers there/, 'and somebody is there');
 $redis->command('CLIENT', 'UNPAUSE');
 is(sql(q{SELECT bool_and(ok) FROM outbox.test_server('plain', 'orders', timeout => '60 s')}), 't', 'no more');
+
+# A topic is what the routes of the server have there: lists and channels that work are no streams.
+sub row { my ($topic, $which) = @_; return sql(qq{SELECT concat_ws('|', "check", ok, error_code, hint) FROM outbox.test_server('plain', '$topic', timeout => '60 s') WHERE $which}) }
+sql(q{SELECT outbox.create_route('jobs', 'plain', '{job}', topic => 'jobs.{event_type}', options => '{"mode": "list"}')});
+sql(q{SELECT outbox.create_route('calls', 'plain', '{call}', topic => 'calls', options => '{"mode": "publish"}')});
+sql(q{SELECT outbox.emit('job', '1', 'mail', '{}'), outbox.emit('call', '1', 'x', '{}')});
+ok(wait_until(sub { ($redis->command('LLEN', 'jobs.mail') // 0) == 1 }, 60), 'a list is written to');
+is(row('jobs.mail', q{NOT ok OR "check" = 'rights'}), 'rights|t', 'and is found to be in order');
+is(row('calls', q{NOT ok OR "check" = 'rights'}), 'rights|t', 'a channel, too');
+is($redis->command('LLEN', 'jobs.mail'), 1, 'nothing was written');
+$redis->command('ACL', 'SETUSER', 'default', '-rpush', '-publish');
+like(row('jobs.mail', 'NOT ok'), qr/^rights\|f\|NOPERM\|ACL SETUSER .*\+rpush ~jobs\.mail gives/, 'what is missing is what a list needs');
+like(row('calls', 'NOT ok'), qr/^rights\|f\|NOPERM\|ACL SETUSER .*\+publish &calls gives/, 'or a channel');
+$redis->command('ACL', 'SETUSER', 'default', '+rpush', '+publish');
+$redis->command('XADD', 'jobs.x', '*', 'a', 'b');
+like(row('jobs.x', 'NOT ok'), qr/^topic\|f\|WRONGTYPE\|.*option mode/, 'a stream in the place of a list is told');
 
 SKIP: {
 	# It is no defect of the address that a slot of the cluster has no node.

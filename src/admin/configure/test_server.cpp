@@ -1,12 +1,15 @@
 #include "admin/configure/test_server.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "admin/common/operation.h"
 #include "admin/common/query.h"
 #include "admin/common/text_encoding.h"
 #include "admin/lookup/used_mapping.h"
 #include "base/monotonic.h"
+#include "format/pattern.h"
+#include "format/template.h"
 #include "pg/entry.h"
 #include "pg/library_directory.h"
 #include "pg/settings.h"
@@ -99,6 +102,38 @@ void AddMappingHint(const UserMappings& mappings, const std::string& server, sin
   }
 }
 
+// `options`: of a route, as a JSON object.
+sink::RecordForm FormOf(const sink::SinkKind& kind, const std::string& options) {
+  if (kind.form == nullptr) {
+    return sink::RecordForm::kStream;
+  }
+  sink::OptionList list;
+  for (const Row& row : RunSql(Access::kRead, "SELECT key, value FROM jsonb_each_text($1::jsonb)", {Cell(options)})) {
+    list.emplace_back(row[0].value(), row[1].value_or(""));
+  }
+  return kind.form(list);
+}
+
+// What is at that topic by the routes of the server: by the one that is for it, else by any that may give it to events;
+// else by what most is asked of among all of them.
+sink::RecordForm FormAt(const sink::SinkKind& kind, const std::string& server, const std::string& topic) {
+  std::optional<sink::RecordForm> there;
+  std::optional<sink::RecordForm> anywhere;
+  if (kind.form != nullptr) {
+    for (const Row& row : RunSql(Access::kRead,
+                                 "SELECT r.topic, a, e, r.options FROM outbox.route r, unnest(r.aggregate_types) a,"
+                                 " unnest(r.event_types) e WHERE r.server = $1::name ORDER BY r.topic <> $2, r.id",
+                                 {Cell(server), Cell(topic)})) {
+      const std::string pattern =
+          format::PatternOf(Utf8(row[0].value()), Utf8(row[1].value_or("")), Utf8(row[2].value_or("")));
+      const sink::RecordForm form = FormOf(kind, row[3].value());
+      there = !there && format::GlobMatches(pattern, Utf8(topic)) ? form : there;
+      anywhere = !anywhere || form == sink::RecordForm::kStream ? form : anywhere;
+    }
+  }
+  return there ? *there : anywhere.value_or(sink::RecordForm::kStream);
+}
+
 }  // namespace
 
 std::vector<sink::CheckupRow> TestDestination(const Destination& destination, const TestRequest& request) {
@@ -153,15 +188,8 @@ void NoticeUnusable(const Destination& destination, const std::string& server, c
   if (timeout_ms < kShortest) {
     return;  // the route is what was asked for
   }
-  TestRequest request{server, topic_template.find('{') == std::string::npos ? topic_template : "",
-                      sink::RecordForm::kStream, timeout_ms};
-  if (destination.kind->form != nullptr) {
-    sink::OptionList list;
-    for (const Row& row : RunSql(Access::kRead, "SELECT key, value FROM jsonb_each_text($1::jsonb)", {Cell(options)})) {
-      list.emplace_back(row[0].value(), row[1].value_or(""));
-    }
-    request.form = destination.kind->form(list);
-  }
+  const TestRequest request{server, topic_template.find('{') == std::string::npos ? topic_template : "",
+                            FormOf(*destination.kind, options), timeout_ms};
   const std::vector<sink::CheckupRow> rows = TestDestination(destination, request);
   const auto wrong =
       std::find_if(rows.begin(), rows.end(), [](const sink::CheckupRow& row) { return !row.error.ok(); });
@@ -199,8 +227,10 @@ OUTBOX_FUNCTION(outbox_test_server) {
   }
   ResultSet result(fcinfo);
   result.Begin();
-  for (const outbox::sink::CheckupRow& row : TestDestination(
-           KnownDestination(*server), {*server, topic.value_or(""), outbox::sink::RecordForm::kStream, timeout_ms})) {
+  const Destination destination = KnownDestination(*server);
+  const outbox::sink::RecordForm form = FormAt(*destination.kind, *server, topic.value_or(""));
+  for (const outbox::sink::CheckupRow& row :
+       TestDestination(destination, {*server, topic.value_or(""), form, timeout_ms})) {
     const bool ok = row.error.ok();
     result.Add({Cell(row.check), Cell(ok ? "t" : "f"), Text(ok ? row.detail : row.error.message), Text(row.hint),
                 ok ? Cell() : Cell(outbox::ErrorClassName(row.error.error_class)), Text(row.error.code)});

@@ -11,8 +11,8 @@ namespace outbox::admin {
 
 struct TestRequest {
   std::string server;
-  std::string topic;  // "": none is looked at
-  sink::RecordForm form = sink::RecordForm::kStream;
+  std::string topic;                                  // "": none is looked at
+  sink::RecordForm form = sink::RecordForm::kStream;  // of the records that go there
   int64_t timeout_ms = 0;
 };
 

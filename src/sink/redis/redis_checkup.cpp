@@ -79,7 +79,9 @@ constexpr Advice kAdvice[] = {
     {"MISCONF", "Redis cannot save its data (disk full?): its log says why."},
     {"NOREPLICAS", "It has fewer replicas than min-replicas-to-write."},
     {"MAX_CLIENTS", "Raise maxclients of the server."},
-    {"WRONGTYPE", "Another topic, or give what is there another name (RENAME)."},
+    {"WRONGTYPE",
+     "Another topic, or a route whose option mode is what is there; where nobody reads that any more, give it another "
+     "name (RENAME)."},
 };
 
 // The same with option tls.
