@@ -20,7 +20,7 @@ launch() {
   local tries
   for ((tries = 0; tries < 400; tries++)); do
     # Any answer will do but "loading the dataset": a refused password is an answer too.
-    case $("$CLI" -p "$(cat "$DIR/port")" ping 2>&1) in PONG | *NOAUTH* | *WRONGPASS*) cat "$DIR/port"; return ;; esac
+    case $("$CLI" -p "$(cat "$DIR/port")" ping 2>&1) in PONG | *NOAUTH* | *WRONGPASS* | *"unknown command"*) cat "$DIR/port"; return ;; esac
     if ! running; then
       [ $tries -lt 100 ] || break
       # Somebody's connection may have the port as its own for a moment.

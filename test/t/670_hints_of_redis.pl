@@ -48,6 +48,11 @@ $redis->command('ACL', 'SETUSER', 'default', '+rpush', '+publish');
 $redis->command('XADD', 'jobs.x', '*', 'a', 'b');
 like(row('jobs.x', 'NOT ok'), qr/^topic\|f\|WRONGTYPE\|.*option mode/, 'a stream in the place of a list is told');
 
+# Commands that have another name: PING is not needed.
+my $renamed = Outbox::Redis->start(conf => [ 'rename-command PING ""', 'rename-command XADD ""' ]);
+server('renamed', $renamed);
+like(tried('renamed', '60 s', 'NOT ok'), qr/^UNKNOWN_COMMAND\|.*rename-command/, 'a command with another name');
+
 SKIP: {
 	# It is no defect of the address that a slot of the cluster has no node.
 	my $version = `redis-server --version`;

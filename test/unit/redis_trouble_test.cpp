@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <vector>
@@ -454,6 +455,33 @@ TEST_F(RedisSinkTest, BehindAProxyOfSeveralServersNothingIsCheckedWhichIsTold) {
   EXPECT_EQ(sink_->identity()->server_run, "") << "it is let in";
   sink_->Close();
   servers_behind = 1;
+}
+
+// Redis takes PING for a write while it cannot save: what goes to channels is none, and is published.
+TEST_F(RedisSinkTest, AServerThatCannotSaveLetsInWhoPublishes) {
+  BEGIN_OR_SKIP({}, {"--save", "3600 1"});
+  const std::filesystem::path dump = server_.directory() + "/dump.rdb";
+  ASSERT_TRUE(std::filesystem::create_directories(dump / "in the way"));
+  server_.Command({"SET", "x", "1"});
+  server_.Command({"BGSAVE"});
+  ASSERT_TRUE(driver_->Until([this] { return server_.Command({"PING"})->type == REDIS_REPLY_ERROR; }));
+
+  ASSERT_TRUE(Connect());  // anew
+  driver_->Submit(1, 0, {To("c", "k", "1", RecordForm::kPublish)});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 1u) << sink_->health().error.message;
+
+  const uint64_t written = driver_->Submit(1, 0, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->outcome(written), Outcome::kFailed);
+  EXPECT_EQ(driver_->error(written).code, "MISCONF");
+}
+
+TEST_F(RedisSinkTest, AServerWithoutPingIsWrittenTo) {
+  BEGIN_OR_SKIP({}, {"--rename-command", "PING", ""});
+  driver_->Submit(1, 0, {To("s", "k", "1")});
+  ASSERT_TRUE(driver_->UntilResolved());
+  EXPECT_EQ(driver_->Count(Outcome::kDelivered), 1u) << sink_->health().error.message;
 }
 
 // A proxy with nothing behind it, say: to try it again and again at once helps nobody.

@@ -121,6 +121,10 @@ bool IsCapped(const Error& error) {
                      [&error](const ReplyRule& rule) { return rule.capped && error.code == rule.code; });
 }
 
+bool IsLetIn(const Error& error) {
+  return error.ok() || error.code == "NOPERM" || error.code == "UNKNOWN_COMMAND" || error.code == "MISCONF";
+}
+
 bool IsPassing(const Error& error) {
   return error.error_class == ErrorClass::kDestination && !IsCapped(error);
 }

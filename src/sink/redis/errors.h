@@ -36,6 +36,9 @@ inline Error ErrorOf(const redisReply& reply) {
 }
 // Of an error that answers EXEC: Redis puts the cause behind a text of its own.
 Error WhyDiscarded(const redisReply& reply);
+// Whether who is answered so to PING has been let in. What is refused then is that command alone, or writes, for which
+// Redis takes a PING while it cannot save: what goes to channels is none.
+bool IsLetIn(const Error& error);
 // Whether the rule behind an error made by ReplyError() asks for a new connection.
 bool NeedsReconnect(const Error& error);
 // Whether it says how the server fares, and nothing about the question: asked again, the server may answer.

@@ -82,6 +82,10 @@ constexpr Advice kAdvice[] = {
     {"WRONGTYPE",
      "Another topic, or a route whose option mode is what is there; where nobody reads that any more, give it another "
      "name (RENAME)."},
+    {"UNKNOWN_COMMAND",
+     "It has that command under another name or not at all (rename-command in redis.conf), or is a proxy that does not "
+     "pass it on. Of all commands, those that write are needed: XADD, or RPUSH or PUBLISH, as option mode of the route "
+     "has it."},
 };
 
 // The same with option tls.
@@ -240,7 +244,7 @@ class RedisCheckup {
     // Any user may ask that who is let in; without the right the answer tells as much.
     pipeline_.Send(resp::Command({"PING"}), [this, user](const redisReply& reply) {
       Error error = ErrorOf(reply);
-      if (!error.ok() && error.code != "NOPERM") {
+      if (!IsLetIn(error)) {
         Note(error.error_class == ErrorClass::kConfig ? "login" : "server", std::move(error));
       } else if (!over_) {
         Ok("login", "the server lets " + user + " in");
@@ -275,7 +279,7 @@ class RedisCheckup {
     if (request_.form == RecordForm::kStream) {
       AskWhatLossesNeed();
     }
-    if (request_.topic.empty()) {
+    if (request_.topic.empty() && request_.form != RecordForm::kPublish) {
       TryWriting();
     }
     pipeline_.Send(resp::Command({"INFO", "memory"}), [this](const redisReply& reply) {

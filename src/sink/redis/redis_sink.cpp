@@ -208,7 +208,7 @@ void RedisSink::Greet() {
 void RedisSink::AskWhetherLetIn() {
   pipeline_.Send(resp::Command({"PING"}), [this](const redisReply& reply) {
     Error error = ErrorOf(reply);
-    if (!error.ok() && error.code != "NOPERM") {
+    if (!IsLetIn(error)) {
       Lost(std::move(error));
     } else if (Text(reply) == "QUEUED") {
       AskWhetherLetIn();  // EXEC did not end the transaction; DISCARD goes before this
