@@ -1,5 +1,5 @@
 # matrix: E-6
-# outbox.test_server() and troubles of a Redis that is there and answers: what it advises has to do with them.
+# outbox.test_server() and troubles of a Redis that is there and answers, or of its socket: what it advises has to do with them.
 use strict;
 use warnings;
 
@@ -52,6 +52,12 @@ like(row('jobs.x', 'NOT ok'), qr/^topic\|f\|WRONGTYPE\|.*option mode/, 'a stream
 my $renamed = Outbox::Redis->start(conf => [ 'rename-command PING ""', 'rename-command XADD ""' ]);
 server('renamed', $renamed);
 like(tried('renamed', '60 s', 'NOT ok'), qr/^UNKNOWN_COMMAND\|.*rename-command/, 'a command with another name');
+
+# A socket has no port.
+sql(q{CREATE SERVER no_socket FOREIGN DATA WRAPPER outbox_redis OPTIONS (unix_socket '/nonexistent/redis')});
+my $no_socket = tried('no_socket', '60 s', 'NOT ok');
+like($no_socket, qr/^CONNECT\|.*unixsocketperm/, 'a socket that is not there');
+unlike($no_socket, qr/port|bind/, 'and nothing of ports');
 
 SKIP: {
 	# It is no defect of the address that a slot of the cluster has no node.

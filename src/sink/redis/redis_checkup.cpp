@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -99,26 +100,37 @@ constexpr Advice kTlsAdvice[] = {
     {"PROTOCOL", "Something else than Redis listens on that port."},
 };
 
+// With option unix_socket.
+constexpr Advice kSocketAdvice[] = {
+    {"CONNECT",
+     "Does Redis run there and listen on that socket (unixsocket), and may the database server's user write to it "
+     "(unixsocketperm, and the directories above it)?"},
+};
+
 // Of a server that has answered before: no wrong address, and nothing in between.
 constexpr const char* kSilent =
     "It has answered, and then no more: its writes are paused (CLIENT PAUSE; CLIENT UNPAUSE ends it), or it is slow "
     "(SLOWLOG GET, INFO persistence), or more time is needed (timeout).";
 
-const char* HintOf(const Error& error, bool tls, bool answered) {
+const char* Find(std::span<const Advice> advice, const Error& error) {
+  const auto found =
+      std::find_if(advice.begin(), advice.end(), [&](const Advice& one) { return error.code == one.code; });
+  return found == advice.end() ? nullptr : found->hint;
+}
+
+const char* HintOf(const Error& error, const Options& options, bool answered) {
   if (answered && error.code == "TIMEOUT") {
     return kSilent;
   }
   if (error.code == "TLS") {
     return TlsHint(error.message);
   }
-  for (const Advice& one : kTlsAdvice) {
-    if (tls && error.code == one.code) {
-      return one.hint;
-    }
+  const char* hint = BoolOption(options, "tls", false) ? Find(kTlsAdvice, error) : nullptr;
+  if (hint == nullptr && !TextOption(options, "unix_socket", "").empty()) {
+    hint = Find(kSocketAdvice, error);
   }
-  const auto* found =
-      std::find_if(std::begin(kAdvice), std::end(kAdvice), [&](const Advice& one) { return error.code == one.code; });
-  return found == std::end(kAdvice) ? "" : found->hint;
+  hint = hint == nullptr ? Find(kAdvice, error) : hint;
+  return hint == nullptr ? "" : hint;
 }
 
 // What is under that name, as TYPE has it; nullptr: channels are no keys.
@@ -206,9 +218,7 @@ class RedisCheckup {
     if (error.ok() || over_) {
       return;
     }
-    std::string hint = error.code == "NOPERM"
-                           ? RightsHint()
-                           : HintOf(error, BoolOption(options_, "tls", false), /*answered=*/!rows_.empty());
+    std::string hint = error.code == "NOPERM" ? RightsHint() : HintOf(error, options_, /*answered=*/!rows_.empty());
     rows_.push_back({check, std::move(error), "", std::move(hint)});
     over_ = true;
   }
