@@ -313,6 +313,7 @@ Status PgParkedLog::Claim(const relay::ClaimLimits& limits, relay::ClaimedChunk*
     chunk->events.resize(before);
     return status;
   }
+  chunk->durable_lsn = XactLastCommitEnd;
   Learn(limits, claiming, chunk->events.size() - before, next_due);
   return status;
 }

@@ -55,6 +55,18 @@ ok(wait_until(sub { slurp_file($node->logfile) =~ /LOG:  outbox: route "r" works
 emit('on', 'on');
 ok(wait_idle($node), 'with the standby there all is as ever');
 
+sql(q{SELECT outbox.emit('t', 1, 'edited', '{"v": 1}', deliver_at => now() + interval '1 hour')});
+ok(wait_for_value($node, q{SELECT count(*) FROM outbox_internal.parked WHERE state = 'scheduled'}, 1), 'an event is parked');
+$node->wait_for_catchup($standby);
+$standby->stop;
+sql(q{SET synchronous_commit = local; SELECT outbox.retry(id, reason => 'wrong', payload => '{"v": 2}') FROM outbox_internal.parked});
+ok(wait_for_value($node, q{SELECT error_code FROM outbox.lag}, 'NO_STANDBY', 30), 'one that is edited without a standby waits for it');
+is(types(), 'without standbys,local,off,on', 'and is not sent');
+is(sql(q{SELECT status FROM outbox.doctor() WHERE "check" = 'lane'}), 'problem', 'which doctor() says, too');
+$standby->start;
+ok(wait_until(sub { types() eq 'without standbys,local,off,on,edited' }, 60), 'the standby comes, and it goes');
+ok(wait_for_value($node, q{SELECT error_code IS NULL FROM outbox.lag}, 't', 10), 'and nothing is said any more');
+
 $standby->stop;
 emit('alone', 'local');
 ok(wait_for_value($node, 'SELECT inflight FROM outbox.lag', 1), 'the standby goes: an event waits');
@@ -67,7 +79,7 @@ ok(wait_for_value($node, 'SELECT error_code FROM outbox.lag', 'NO_STANDBY', 30),
 $node->append_conf('postgresql.conf', "synchronous_standby_names = ''\n");
 $node->reload;
 ok(wait_idle($node), 'until the standby is not asked for any more');
-is(types(), 'without standbys,local,off,on,alone', 'each event once');
+is(types(), 'without standbys,local,off,on,edited,alone', 'each event once');
 
 no_server_crashed($node);
 done_testing();

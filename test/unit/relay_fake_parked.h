@@ -261,6 +261,7 @@ class FakeParkedLog : public ParkedLog {
       claimed.attempts = row.attempts;
       chunk->events.push_back(claimed);
     }
+    chunk->durable_lsn = table_->server()->lsn;
     *next_due = table_->NextDue();
     return Status();
   }

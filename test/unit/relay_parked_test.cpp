@@ -87,6 +87,55 @@ TEST_F(ParkedTest, UnderNewNamesNothingIsSentBeforeTheKeysAreReadAgain) {
   EXPECT_FALSE(Order(retry).empty());
 }
 
+TEST_F(ParkedTest, NothingParkedIsSentBeforeTheStandbysHaveIt) {
+  Turn();
+  server.synchronous = false;
+  const int64_t edited = Park("a", 1);
+  Turn(true, true);
+  EXPECT_EQ(retry, nullptr);  // nothing is sent
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(Status().error, nullptr);  // the standby has a moment to come
+  table.calls.clear();
+  server.calls.clear();
+  RunUntil(clock.now + 10'000'000);
+  ASSERT_NE(Status().error, nullptr);
+  EXPECT_EQ(Status().error->code, "NO_STANDBY");
+  EXPECT_EQ(table.calls["Claim"], 0);                                                            // it is claimed
+  EXPECT_LE(server.calls["CheckDurable"], 2 * (10'000'000 / options.durable_retry_micros + 1));  // the lane looks, too
+  EXPECT_EQ(retry, nullptr);
+  server.flushed = server.lsn;
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(Status().error, nullptr);
+  ASSERT_NE(retry, nullptr);
+  EXPECT_EQ(Order(retry), (Events{edited}));
+}
+
+TEST_F(ParkedTest, WhatIsPausedWhileTheStandbysAreAwayIsNotSentWhenTheyAreBack) {
+  Turn();
+  server.synchronous = false;
+  Park("a", 1);
+  const int64_t other = Park("b", 1);
+  RunUntil(clock.now + 10'000'000);
+  format::RouteConfig paused = config;
+  paused.paused_keys.emplace_back("order", "a");
+  table.paused.insert("a");
+  engine->UpdateLane(kLane, fakes::Spec(paused));
+  RunUntil(clock.now + 1'000'000);
+  server.flushed = server.lsn;
+  RunUntil(clock.now + 1'000'000);
+  ASSERT_NE(retry, nullptr);
+  EXPECT_EQ(Order(retry), (Events{other}));
+  paused.paused = true;
+  server.synchronous = false;
+  retry->DeliverAll();
+  Park("c", 1);
+  RunUntil(clock.now + 10'000'000);
+  ASSERT_NE(Status().error, nullptr);
+  engine->UpdateLane(kLane, fakes::Spec(paused));
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(Status().error, nullptr);  // a paused route awaits nothing
+}
+
 // Whose claim takes a while.
 class SlowParkedLog final : public FakeParkedLog {
  public:

@@ -71,6 +71,9 @@ struct Claimed {
 struct ClaimedChunk {
   Arena arena;
   std::vector<Claimed> events;
+  // WAL position that must be durable before any of them is sent, as Window::durable_lsn: what sessions did to them
+  // may have been committed without waiting for the standbys.
+  uint64_t durable_lsn = 0;
 };
 
 struct ClaimLimits {

@@ -135,6 +135,9 @@ void Lane::SetSpec(std::shared_ptr<const format::RouteSpec> spec) {
   if (pump() != nullptr && !(lane_.spec().topic() == spec->topic())) {
     pump()->ForgetKeys();
   }
+  if (pump() != nullptr) {
+    pump()->OnSpec();
+  }
   lane_.format = std::make_unique<format::RecordFormat>(std::move(spec));
   ApplyPauses();
 }
@@ -280,7 +283,7 @@ bool Lane::DoStepParked(TurnContext* turn) {
   if (phase_ != Phase::kActive || !begun_ || pump() == nullptr) {
     return false;
   }
-  const bool worked = pump()->Step(turn, lane_.format.get(), MayClaim());
+  const bool worked = pump()->Step(turn, lane_.format.get(), lane_.log.get(), MayClaim());
   if (pump()->lost()) {
     Leave(GoneReason::kLost);
   }
@@ -390,7 +393,7 @@ bool Lane::StepReleasing(TurnContext* turn) {
   bool worked = false;
   if (pump() != nullptr) {
     pump()->Release();
-    worked = pump()->Step(turn, lane_.format.get(), false);
+    worked = pump()->Step(turn, lane_.format.get(), lane_.log.get(), false);
     if (pump()->lost()) {
       Leave(GoneReason::kLost);
       return true;

@@ -77,9 +77,9 @@ LaneSource::Packed LaneSource::Pack(Sender* sender, uint64_t stop, uint32_t room
     if (span.count == 0) {
       break;
     }
-    const Reader::Durability durability = reader_->Durable(span.durable_lsn, turn);
-    packed.worked |= durability == Reader::Durability::kFoundOut;
-    if (durability == Reader::Durability::kNotYet) {
+    const Durability durability = reader_->Durable(span.durable_lsn, turn);
+    packed.worked |= durability == Durability::kFoundOut;
+    if (durability == Durability::kNotYet) {
       break;
     }
     bool solo = false;

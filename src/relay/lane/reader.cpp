@@ -6,16 +6,8 @@ namespace outbox::relay {
 
 namespace {
 
-constexpr size_t kMaxWindows = 256;         // in flight at once: each holds two snapshots
-constexpr uint32_t kMoveShares = 64;        // lanes that rest do not all move in one turn
-constexpr int64_t kTellMicros = 5'000'000;  // a standby that takes longer is one that a person should look for
-
-const Error& NoStandby() {
-  static const Error error{ErrorClass::kConfig, "NO_STANDBY",
-                           "what was committed is not on the standbys that synchronous_standby_names asks for; it is "
-                           "published when it is"};
-  return error;
-}
+constexpr size_t kMaxWindows = 256;   // in flight at once: each holds two snapshots
+constexpr uint32_t kMoveShares = 64;  // lanes that rest do not all move in one turn
 
 }  // namespace
 
@@ -88,34 +80,12 @@ void Reader::Sift(EventChunk* chunk) const {
   }
 }
 
-Reader::Durability Reader::Durable(uint64_t lsn, TurnContext* turn) {
-  if (lsn <= turn->durable_lsn) {
-    return Durability::kKnown;
-  }
-  if (!lane_->LogReady(*turn) || turn->now < durable_try_) {
-    return Durability::kNotYet;
-  }
-  bool durable = false;
-  const Status status = lane_->log->CheckDurable(lsn, &durable);
-  if (status.ok() && !durable) {
-    durable_try_ = turn->now + turn->options->durable_retry_micros;
-    undurable_since_ = undurable_since_ == 0 ? turn->now : undurable_since_;
-    if (turn->now - undurable_since_ >= kTellMicros) {
-      lane_->log_retry.Awaits(NoStandby(), *turn, LogCall::kDurable);
-    }
-    return Durability::kNotYet;
-  }
-  if (lane_->log_retry.Failed(status, *turn, LogCall::kDurable)) {
-    return Durability::kNotYet;
-  }
-  undurable_since_ = 0;
-  turn->durable_lsn = lsn;
-  return Durability::kFoundOut;
+Durability Reader::Durable(uint64_t lsn, TurnContext* turn) {
+  return durable_.Look(lsn, lane_->log.get(), &lane_->log_retry, turn);
 }
 
 void Reader::ForgetDurable() {
-  undurable_since_ = 0;
-  lane_->log_retry.Drop(LogCall::kDurable);
+  durable_.Forget(&lane_->log_retry);
 }
 
 bool Reader::HasRead(const Snapshot& snapshot) const {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "relay/common/durable_wait.h"
 #include "relay/common/turn.h"
 #include "relay/lane/acker.h"
 #include "relay/lane/lane_context.h"
@@ -35,11 +36,6 @@ class Reader {
   // `careful`: the destination or a topic is in trouble. Then one small chunk is enough to find out whether it is over.
   bool Read(TurnContext* turn, bool careful, size_t chunk_bytes);
   // Whether what was committed up to `lsn` is durable and may be sent.
-  enum class Durability : uint8_t {
-    kNotYet,    // or the log is in trouble
-    kFoundOut,  // it is, as was asked just now
-    kKnown,     // it is, as was known
-  };
   Durability Durable(uint64_t lsn, TurnContext* turn);
   // The lane is paused: nobody looks at that any more, and it begins anew.
   void ForgetDurable();
@@ -63,7 +59,7 @@ class Reader {
 
   // When it wants to be called again, monotonic microseconds; may be past.
   int64_t next_poll() const { return next_poll_; }
-  int64_t next_durable() const { return durable_try_; }
+  int64_t next_durable() const { return durable_.next_try(); }
 
   // --- on the way back of a side lane ---
   // Whether it opens windows.
@@ -97,8 +93,7 @@ class Reader {
   uint64_t opened_version_ = 0;  // of the filter, when the newest window was opened
   int64_t next_poll_ = 0;
   int64_t next_move_ = 0;  // when it opens a window though others look
-  int64_t durable_try_ = 0;
-  int64_t undurable_since_ = 0;  // the first look that said so; 0: the last one did not
+  DurableWait durable_;
 };
 
 }  // namespace outbox::relay

@@ -84,6 +84,12 @@ void ParkedQueue::ForgetKeys() {
   Reconsider();
 }
 
+void ParkedQueue::OnSpec() {
+  if (durable_.waits()) {
+    claim_.GiveBackAll();
+  }
+}
+
 void ParkedQueue::Reconsider() {
   woken_ = true;
   not_before_ = 0;
@@ -101,7 +107,7 @@ void ParkedQueue::OnResult(const sink::Result& result, const TurnContext& turn) 
   answered_ |= sender_.OnResult(result, turn) > 0 && answer;
 }
 
-bool ParkedQueue::Step(TurnContext* turn, format::RecordFormat* format, bool may_claim) {
+bool ParkedQueue::Step(TurnContext* turn, format::RecordFormat* format, LaneLog* log, bool may_claim) {
   if (lost()) {
     return false;
   }
@@ -111,14 +117,14 @@ bool ParkedQueue::Step(TurnContext* turn, format::RecordFormat* format, bool may
   bool worked = false;
   if (phase_ == Phase::kSending && claim_.outstanding() == 0) {
     worked |= Decide(*turn);
-    worked |= Submit(turn, format, may_claim);
+    worked |= Submit(turn, format, log, may_claim);
   }
   if (phase_ == Phase::kSettling && LogReady(*turn)) {
     worked |= Settle(*turn);
   }
   if (phase_ == Phase::kIdle && ownership_ == Ownership::kOwned) {
     worked |= keys_.wants_load() && Reload(*turn, format);
-    worked |= !lost() && may_claim && keys_.known() && WantsClaim(*turn) && ClaimSome(turn, format);
+    worked |= !lost() && may_claim && keys_.known() && WantsClaim(*turn) && ClaimSome(turn, format, log);
   }
   return worked;
 }
@@ -138,7 +144,7 @@ bool ParkedQueue::WantsClaim(const TurnContext& turn) const {
          (next_due_ != kNever && turn.clock->WallMicros() >= next_due_);
 }
 
-bool ParkedQueue::ClaimSome(TurnContext* turn, format::RecordFormat* format) {
+bool ParkedQueue::ClaimSome(TurnContext* turn, format::RecordFormat* format, LaneLog* log) {
   ClaimLimits limits;
   limits.now = turn->clock->WallMicros();
   limits.max_events = std::min(Claim::kMaxEvents, destination_->breaker().Admits(true));
@@ -170,6 +176,7 @@ bool ParkedQueue::ClaimSome(TurnContext* turn, format::RecordFormat* format) {
       moving_.OnClaimed(claimed.order_key);
     }
   }
+  durable_lsn_ = chunk.durable_lsn;
   if (claim_.Begin(std::move(chunk), format, limits.now + kPausedMicros)) {
     not_before_ = turn->now + turn->options->poll_micros;  // the table will know of the pause by then
   }
@@ -177,7 +184,7 @@ bool ParkedQueue::ClaimSome(TurnContext* turn, format::RecordFormat* format) {
   sender_.Flow();
   phase_ = Phase::kSending;
   mending_ = 0;
-  Submit(turn, format, true);
+  Submit(turn, format, log, true);
   return true;
 }
 
@@ -205,7 +212,7 @@ bool ParkedQueue::Decide(const TurnContext& turn) {
 }
 
 // Sends what the claim still has to send; if nothing is left, goes on to settling.
-bool ParkedQueue::Submit(TurnContext* turn, format::RecordFormat* format, bool may_send) {
+bool ParkedQueue::Submit(TurnContext* turn, format::RecordFormat* format, LaneLog* log, bool may_send) {
   if (!may_send || ownership_ != Ownership::kOwned || !keys_.known()) {
     claim_.GiveBackAll();
   } else if (turn->now < mending_ && destination_->retry().health() != nullptr && !destination_->retry().health()->up) {
@@ -213,7 +220,11 @@ bool ParkedQueue::Submit(TurnContext* turn, format::RecordFormat* format, bool m
   }
   claim_.GiveBackFollowers();
   if (claim_.any_ready()) {
-    return claim_.Send(&sender_, format, turn);
+    return durable_.Look(durable_lsn_, log, &log_retry_, turn) != Durability::kNotYet &&
+           claim_.Send(&sender_, format, turn);
+  }
+  if (durable_.waits()) {
+    durable_.Forget(&log_retry_);
   }
   phase_ = Phase::kSettling;
   return true;
@@ -300,6 +311,7 @@ int64_t ParkedQueue::NextTime(const TurnContext& turn) const {
   if (phase_ != Phase::kIdle) {
     at(log_retry_.next_try());
     at(mending_);
+    at(durable_.next_try());
     sender_.TestTimes(at);
     return next;
   }

@@ -5,8 +5,9 @@
 // one claim at a time. What an outcome means is said by outcomes.h, as for the lane's own events, and decided by a
 // Sender. Where the sender backs off, all that is left of the claim is given back; an event whose topic is in trouble
 // is given back, and its topic left alone until it has backed off; an event behind one of its key that was not
-// delivered is given back, so that the key's next event goes after a commit. Only what is charged counts as an attempt.
-// Recovery of the destination ends the back-off of pump and topics at once.
+// delivered is given back, so that the key's next event goes after a commit. Nothing is sent before the claim is
+// durable, and with it all that sessions did to its events. Only what is charged counts as an attempt. Recovery of the
+// destination ends the back-off of pump and topics at once.
 //
 // Single-threaded. Owned by the lane (side lanes share it: their events park here too). A claim (at most 256 events and
 // a chunk of bytes) is outside of the destination's budget.
@@ -23,6 +24,7 @@
 
 #include "format/record_format.h"
 #include "relay/common/call_retry.h"
+#include "relay/common/durable_wait.h"
 #include "relay/common/meter.h"
 #include "relay/common/parked_log.h"
 #include "relay/common/topic_backoffs.h"
@@ -81,6 +83,8 @@ class ParkedQueue {
   // read again, under the new ones, nothing is claimed, and what is claimed and not sent is given back.
   void ForgetKeys();
   bool knows_keys() const { return keys_.known(); }
+  // The route's options are others: what is claimed and waits for standbys, for hours perhaps, is looked at again.
+  void OnSpec();
   void Reconsider();  // something may be claimable that was not
   void OnDestinationUp();
   void OnResult(const sink::Result& result, const TurnContext& turn);
@@ -93,8 +97,8 @@ class ParkedQueue {
   void OnOverdue(const Error& error, const TurnContext& turn) { sender_.OnOverdue(error, turn); }
   const Watchdog& watchdog() const { return sender_.watchdog(); }
   uint32_t outstanding() const { return claim_.outstanding(); }
-  // Returns whether it did any work. `may_claim`: the lane lets parked events go.
-  bool Step(TurnContext* turn, format::RecordFormat* format, bool may_claim);
+  // Returns whether it did any work. `may_claim`: the lane lets parked events go. `log`: the lane's.
+  bool Step(TurnContext* turn, format::RecordFormat* format, LaneLog* log, bool may_claim);
   int64_t NextTime(const TurnContext& turn) const;
   // Whether Step() has nothing to do, nothing is due some time, and nobody has said that there may be anything.
   bool Rests(const TurnContext& turn) const {
@@ -129,14 +133,14 @@ class ParkedQueue {
   // Claiming.
   int64_t MayClaimAt() const;
   bool WantsClaim(const TurnContext& turn) const;
-  bool ClaimSome(TurnContext* turn, format::RecordFormat* format);
+  bool ClaimSome(TurnContext* turn, format::RecordFormat* format, LaneLog* log);
   bool Reload(const TurnContext& turn, format::RecordFormat* format);
   CallResult Result(const Status& status, const TurnContext& turn);
   bool LogReady(const TurnContext& turn) const { return log_retry_.Ready(turn.now); }
 
   // Sending.
   bool Decide(const TurnContext& turn);
-  bool Submit(TurnContext* turn, format::RecordFormat* format, bool may_send);
+  bool Submit(TurnContext* turn, format::RecordFormat* format, LaneLog* log, bool may_send);
   bool Settle(const TurnContext& turn);
 
   const uint32_t first_flow_;
@@ -162,6 +166,8 @@ class ParkedQueue {
   Phase phase_ = Phase::kIdle;
   Ownership ownership_ = Ownership::kOwned;
   Claim claim_;
+  uint64_t durable_lsn_ = 0;  // of the claim
+  DurableWait durable_;
   Sender sender_;
   bool answered_ = false;  // the destination has looked at something of the submission
   int64_t mending_ = 0;    // until then it waits for the sink's process to come back
