@@ -69,6 +69,20 @@ is($standby->safe_psql('postgres', $doctor), 'preload problem, standby ok, versi
 $standby->append_conf('postgresql.conf', "shared_preload_libraries = 'outbox'\n");
 $standby->restart;
 is($standby->safe_psql('postgres', $doctor), 'preload ok, standby ok, version ok', 'and finds nothing wrong with a standby that publishes nothing');
+my $after = q(SELECT status || ': ' || detail FROM outbox.doctor() WHERE "check" = 'standby');
+like($standby->safe_psql('postgres', $after), qr/^ok: .*Then it goes on by itself\.$/, 'which will go on when it is promoted');
+foreach my $case ([ "outbox.instance = 'clone'", qr/^problem: .*After that it is a copy, and silent/ ],
+	[ 'outbox.enabled = off', qr/^warning: .*Nor after that: outbox\.enabled is off/ ],
+	[ 'outbox.workers = 0', qr/^warning: .*Nor after that: outbox\.workers is 0/ ])
+{
+	my ($setting, $says) = @$case;
+	$standby->append_conf('postgresql.conf', $setting);
+	$standby->restart;
+	like($standby->safe_psql('postgres', $after), $says, "unless $setting");
+	is($standby->safe_psql('postgres', 'SELECT outbox.doctor_ok()'), 'f', 'which is not well');
+	$standby->adjust_conf('postgresql.conf', $setting =~ /^(\S+)/, undef);
+}
+$standby->restart;
 foreach my $try ([ q{outbox.wait_until_idle('1 s')}, 'nothing is published during recovery', 'Wait on the primary server' ],
 	[ q{outbox.receive('billing', gen_random_uuid())}, 'cannot receive an event on a standby', 'Send it to the primary' ],
 	[ q{outbox.emit('order', 1, 'e', '{}')}, 'cannot emit an event on a standby', 'Connect to the primary' ])

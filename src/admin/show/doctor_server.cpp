@@ -69,6 +69,9 @@ bool JustBegun() {
   return row[0] == "t";
 }
 
+constexpr const char* kSwitchOn = "ALTER SYSTEM SET outbox.enabled = on; SELECT pg_reload_conf();";
+constexpr const char* kGiveWorkers = "ALTER SYSTEM SET outbox.workers = 1; SELECT pg_reload_conf();";
+
 // Relay workers are switched off: on purpose, as a pause is, and told as one, where a route has something to say.
 void TellOff(int lanes, const std::string& setting, const char* switch_on, Findings* findings) {
   if (lanes == 0) {
@@ -85,9 +88,9 @@ void CheckRelays(int running, bool stand, Findings* findings) {
   const int wanted = std::min(lanes, pg::settings.workers);
   const Processes processes = CountProcesses();
   if (!pg::settings.enabled) {
-    TellOff(lanes, "outbox.enabled is off", "ALTER SYSTEM SET outbox.enabled = on; SELECT pg_reload_conf();", findings);
+    TellOff(lanes, "outbox.enabled is off", kSwitchOn, findings);
   } else if (pg::settings.workers == 0) {
-    TellOff(lanes, "outbox.workers is 0", "ALTER SYSTEM SET outbox.workers = 1; SELECT pg_reload_conf();", findings);
+    TellOff(lanes, "outbox.workers is 0", kGiveWorkers, findings);
   } else if (processes.places == 0) {
     findings->Problem("workers", FewSlotsText(processes), FewSlotsHint(processes));
   } else if (wanted > 0 && !processes.enough()) {
@@ -347,9 +350,28 @@ void CheckProcesses(Findings* findings) {
 }
 
 void CheckStandby(Findings* findings) {
+  const std::string until_promoted = "This is a standby: it publishes nothing until it is promoted.";
   CheckPreload(findings);
-  (void)CheckVersion(findings);
-  findings->Ok("standby", "This is a standby: it publishes nothing until it is promoted, and then goes on by itself.");
+  if (!CheckVersion(findings) || pg::Shared() == nullptr) {
+    findings->Ok("standby", until_promoted);
+    return;
+  }
+  const Processes processes = CountProcesses();
+  if (IsCopy()) {
+    findings->Problem(
+        "standby", until_promoted + " After that it is a copy, and silent: its outbox.instance is not its primary's.",
+        "If it is to take over from its primary, set outbox.instance as it is there and restart. If it is "
+        "to become a copy on purpose, all is well.");
+  } else if (!pg::settings.enabled) {
+    findings->Warn("standby", until_promoted + " Nor after that: outbox.enabled is off.", kSwitchOn);
+  } else if (pg::settings.workers == 0) {
+    findings->Warn("standby", until_promoted + " Nor after that: outbox.workers is 0.", kGiveWorkers);
+  } else if (processes.places == 0) {
+    findings->Problem("standby", until_promoted + " Nor after that: " + FewSlotsText(processes),
+                      FewSlotsHint(processes));
+  } else {
+    findings->Ok("standby", until_promoted + " Then it goes on by itself.");
+  }
 }
 
 // A worker has the WAL flushed before it publishes, which is worth what the server's flush is. Without full_page_writes
