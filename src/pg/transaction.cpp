@@ -107,6 +107,7 @@ void PinSessionSettings() {
     {"event_triggers", "off"},
 #endif
     {"row_security", "off"},
+    {"exit_on_error", "off"},  // or a process would end where a lock is not to be had
     // A limit set for everybody would let parked events stand still; what workers sort is bounded by what they ask for.
     {"work_mem", "4MB"},
     {"max_parallel_maintenance_workers", "0"},  // indexes are small, and shared memory may be full
