@@ -74,6 +74,7 @@ SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', '{}'::text, '{"a": 1}'::
 SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', '{}'::text, 'x'::text)$$);
 SELECT * FROM refused(format($$SELECT outbox.emit('o', 1, 'e', '{}', %L)$$, jsonb_build_object(repeat('é', 20000), 'x')));
 SELECT * FROM refused(format($$SELECT outbox.emit('o', 1, 'e', '{}', %L)$$, jsonb_build_object(repeat('é', 8000), 'x')));
+SELECT * FROM refused(format($$SELECT outbox.emit('o', 1, 'e', '{}', %L)$$, jsonb_build_object(E'a\n\u009b\u202e\u2028é', 'x')));
 -- topic
 SELECT r.* FROM unnest(ARRAY['', '.', '..', 'a b', 'a/b', 'ü', repeat('t', 250), '__consumer_offsets']) topic, refused(format($$SELECT outbox.emit('o', 1, 'e', '{}', topic => %L)$$, topic)) r;
 SELECT * FROM refused($$SELECT outbox.emit('o', 1, 'e', '{}', topic => repeat('t', 249))$$);

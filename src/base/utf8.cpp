@@ -108,21 +108,28 @@ bool IsLegible(uint32_t point) {
 
 }  // namespace
 
-std::string LegibleUtf8(std::string_view text) {
+std::string_view LegibleCharacter(std::string_view text, char (&spelled)[6], size_t* length) {
   constexpr char kDigits[] = "0123456789abcdef";
+  const size_t well_formed = Utf8CharacterLength(text);
+  *length = well_formed == 0 ? 1 : well_formed;
+  const uint32_t point = CodePoint(text, well_formed);
+  if (well_formed == 0 || well_formed > 3 || IsLegible(point)) {
+    return text.substr(0, *length);
+  }
+  char* at = spelled;
+  *at++ = '\\';
+  *at++ = point < 0x100 ? 'x' : 'u';
+  for (int shift = point < 0x100 ? 4 : 12; shift >= 0; shift -= 4) {
+    *at++ = kDigits[point >> shift & 0xF];
+  }
+  return {spelled, static_cast<size_t>(at - spelled)};
+}
+
+std::string LegibleUtf8(std::string_view text) {
   std::string legible;
-  while (!text.empty()) {
-    const size_t length = Utf8CharacterLength(text);
-    const uint32_t point = CodePoint(text, length);
-    if (length == 0 || length > 3 || IsLegible(point)) {
-      legible.append(text.substr(0, length == 0 ? 1 : length));
-    } else {
-      legible += point < 0x100 ? "\\x" : "\\u";
-      for (int shift = point < 0x100 ? 4 : 12; shift >= 0; shift -= 4) {
-        legible += kDigits[point >> shift & 0xF];
-      }
-    }
-    text.remove_prefix(length == 0 ? 1 : length);
+  char spelled[6];
+  for (size_t length = 0; !text.empty(); text.remove_prefix(length)) {
+    legible.append(LegibleCharacter(text, spelled, &length));
   }
   return legible;
 }

@@ -22,6 +22,10 @@ std::string SpelledUtf8(std::string_view text);
 // line and paragraph separators, and what changes the direction of text. For names made of keys, where people look.
 std::string LegibleUtf8(std::string_view text);
 
+// The same of the character at the front of `text`, which is not empty, without allocating: its bytes as LegibleUtf8
+// has them, in `text` or in `spelled`. *length is how many they are in `text`.
+std::string_view LegibleCharacter(std::string_view text, char (&spelled)[6], size_t* length);
+
 // How many bytes the character at the front of `text`, which is not empty, has; 0: it is malformed.
 size_t Utf8CharacterLength(std::string_view text);
 

@@ -4,6 +4,7 @@
 
 #include "base/topic_name.h"
 #include "base/traceparent.h"
+#include "base/utf8.h"
 #include "emit/event_schema.h"
 #include "emit/header.h"
 #include "emit/is_json.h"
@@ -139,23 +140,13 @@ const char* Shown(std::string_view name) {
   initStringInfo(&shown);
   const size_t size = name.size();
   name = name.substr(0, static_cast<size_t>(pg_mbcliplen(name.data(), static_cast<int>(size), kMostShown)));
-  for (size_t i = 0; i < name.size(); i++) {
-    const auto c = static_cast<unsigned char>(name[i]);
-    const auto next = static_cast<unsigned char>(i + 1 < name.size() ? name[i + 1] : 0);
-    const std::string_view three = pg::SpeaksUtf8() ? name.substr(i, 3) : std::string_view();
-    if (c < 0x20 || c == 0x7f) {
-      appendStringInfo(&shown, "\\u%04x", c);
-    } else if (c == 0xc2 && next >= 0x80 && next < 0xa0 && pg::SpeaksUtf8()) {
-      appendStringInfo(&shown, "\\u%04x", next);
-      i++;
-    } else if (three == "\xe2\x80\xa8" || three == "\xe2\x80\xa9") {
-      appendStringInfo(&shown, "\\u%04x", 0x2028 + (three.back() == '\xa9'));
-      i += 2;
-    } else {
-      appendStringInfoChar(&shown, name[i]);
-    }
+  const bool cut = name.size() < size;
+  char spelled[6];
+  for (size_t length = 0; !name.empty(); name.remove_prefix(length)) {
+    const std::string_view character = LegibleCharacter(name, spelled, &length);
+    appendBinaryStringInfo(&shown, character.data(), static_cast<int>(character.size()));
   }
-  if (name.size() < size) {
+  if (cut) {
     appendStringInfoString(&shown, "...");
   }
   return shown.data;

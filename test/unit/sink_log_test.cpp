@@ -39,6 +39,13 @@ TEST(LogSink, AnEventCannotForgeALineOrBreakTheEncoding) {
   record.key = "a\nLOG:  forged";
   record.body = std::string_view("\x1b[31m\0\xff\xc3\xa9\xed\xa0\x80", 12);
   EXPECT_EQ(Line(record), "t key=a\\nLOG:  forged payload=\\x1b[31m\\x00\\xff\xc3\xa9\\xed\\xa0\\x80");
+  // What a terminal obeys and is no byte of ASCII: CSI and NEL of C1, the direction of text, a line separator.
+  record.topic = "t\u009b31m";
+  record.key = "a\u0085LOG:  forged";
+  record.body = "\u202e \u2028 \u20ac \U0001f600 \x7f";
+  record.fields = {{"h\u2066", "v\u2029"}};
+  EXPECT_EQ(Line(record),
+            "t\\x9b31m key=a\\x85LOG:  forged payload=\\u202e \\u2028 \u20ac \U0001f600 \\x7f h\\u2066=v\\u2029");
 }
 
 TEST(LogSink, TombstonesAndLimits) {

@@ -24,17 +24,18 @@ void AppendEscaped(std::string_view text, size_t limit, std::string* line) {
       line->append("... (").append(std::to_string(size)).append(" bytes)");
       return;
     }
-    auto byte = static_cast<unsigned char>(rest[0]);
     if (rest[0] == '\n') {
       line->append("\\n");
     } else if (rest[0] == '\r') {
       line->append("\\r");
     } else if (rest[0] == '\t') {
       line->append("\\t");
-    } else if (length == 0 || byte < 0x20 || byte == 0x7f) {
+    } else if (length == 0) {
+      const auto byte = static_cast<unsigned char>(rest[0]);
       line->append({'\\', 'x', kHex[byte >> 4], kHex[byte & 15]});
     } else {
-      line->append(rest.substr(0, length));
+      char spelled[6];
+      line->append(LegibleCharacter(rest, spelled, &length));
     }
     shown += length == 0 ? 1 : length;
   }
