@@ -1,6 +1,7 @@
 #include "format/record_format.h"
 
 #include <algorithm>
+#include <new>
 
 namespace outbox::format {
 
@@ -8,6 +9,9 @@ namespace {
 
 // Instead of what is wrong with a name: nothing is, but the route does not know it.
 constexpr const char* kUnknown = "is not among those that the route knows (its option topics_known)";
+
+// An encoder keeps its memory from one event to the next; after a larger record than this it is made anew.
+constexpr size_t kMostKept = size_t{8} << 20;
 
 }  // namespace
 
@@ -31,7 +35,25 @@ std::string_view RecordFormat::Key(const Event& event) {
   return key_scratch_;
 }
 
+// A format takes a multiple of the payload. Where that is not to be had, one event is in trouble and not the process,
+// for which the next one would have to try the same.
 bool RecordFormat::Append(const Event& event, int64_t wall_micros, std::string* out, Error* error) {
+  try {
+    const size_t before = out->size();
+    const bool appended = AppendRecord(event, wall_micros, out, error);
+    if (out->size() - before > kMostKept) {
+      encoder_ = spec_->format().make(spec_->use());
+    }
+    return appended;
+  } catch (const std::bad_alloc&) {
+    encoder_ = spec_->format().make(spec_->use());  // the old one was interrupted, and may hold what is missing
+    *error = {ErrorClass::kSolo, "OUT_OF_MEMORY",
+              "the relay worker does not get the memory to make a record of the event"};
+    return false;
+  }
+}
+
+bool RecordFormat::AppendRecord(const Event& event, int64_t wall_micros, std::string* out, Error* error) {
   const auto [topic, bad] = topic_of_.Judged(event);
   record_.topic = topic;
   if (bad == kUnknown) {

@@ -30,7 +30,8 @@ class RecordFormat {
   // Appends the packed record of `event` to *out. Returns false, appends nothing and fills *error (class kMessage: it
   // is the event's own fault) if the event has no legal topic (a template over free text, or an explicit topic meant
   // for another kind of destination), one that the route does not know, if its format cannot carry the event, or it
-  // does not fit a record.
+  // does not fit a record. Where there is not the memory for its record, *error is of class kSolo: that may be
+  // another's fault, and later there may be.
   bool Append(const Event& event, int64_t wall_micros, std::string* out, Error* error);
 
   // The topic that Append uses. Valid until the next call of either.
@@ -39,6 +40,7 @@ class RecordFormat {
   const RouteSpec& spec() const { return *spec_; }
 
  private:
+  bool AppendRecord(const Event& event, int64_t wall_micros, std::string* out, Error* error);
   // What is wrong with it; nullptr: nothing.
   const char* BadTopic(std::string_view topic) const;
   std::string_view Key(const Event& event);

@@ -118,7 +118,7 @@ void DefineSettings() {
   DefineCustomIntVariable(
       "outbox.max_payload_size", "Largest payload that emit() accepts.",
       "Kafka brokers refuse records over 1 MB by default; the default here leaves 16 kB for key and "
-      "headers.",
+      "headers. Formats that make another text of the payload (JSON) take a multiple of it in the relay worker.",
       &settings.max_payload_size, 1024 * 1024 - 16 * 1024, 1024, 256 * 1024 * 1024, PGC_SUSET, GUC_UNIT_BYTE, nullptr,
       nullptr, nullptr);
   DefineCustomIntVariable(

@@ -1,4 +1,6 @@
 // Parked events in the engine: what is parked how, who waits, and when they are sent again.
+#include <new>
+
 #include "relay_parked_fixture.h"
 
 namespace outbox::relay {
@@ -273,6 +275,75 @@ TEST_F(ParkedTest, AttemptsAreCountedToDeathAndThenTheKeyGoesOn) {
   EXPECT_EQ(RowOf(first).state, ParkedState::kDead);
   EXPECT_EQ(RowOf(first).error.code, "AGAIN");
   EXPECT_EQ(Order(retry), (Events{second, third}));
+}
+
+// The format `outbox`, but a record of key "large" takes memory that may not be there.
+bool memory_is_short = false;
+class LargeEncoder final : public format::Encoder {
+ public:
+  explicit LargeEncoder(const format::Use& use) : encoder_(format::kOutboxFormat.make(use)) {}
+  bool Encode(const Event& event, sink::Record* record, Error* error) override {
+    EXPECT_FALSE(interrupted_) << "used again";
+    if (memory_is_short && event.aggregate_id == "large") {
+      interrupted_ = true;
+      throw std::bad_alloc();
+    }
+    return encoder_->Encode(event, record, error);
+  }
+
+ private:
+  const std::unique_ptr<format::Encoder> encoder_;
+  bool interrupted_ = false;
+};
+constinit const format::Format kLargeFormat = {
+    .name = "large",
+    .make = [](const format::Use& use) -> std::unique_ptr<format::Encoder> {
+      return std::make_unique<LargeEncoder>(use);
+    },
+};
+
+// Neither does the worker end, which the next one would do as well, nor is it the end of the event.
+TEST_F(ParkedTest, AnEventForWhoseRecordThereIsNoMemoryIsTriedAgain) {
+  config.format = &kLargeFormat;
+  Restart();
+  memory_is_short = true;
+  const int64_t before = Emit("a");
+  const int64_t large = Emit("large");
+  const int64_t behind = Emit("large");
+  const int64_t after = Emit("b");
+  for (int i = 0; i < 3; ++i) {
+    Turn();
+    sink->DeliverAll();
+  }
+  EXPECT_EQ(broker.Order(), (Events{before, after}));
+  EXPECT_EQ(RowOf(large).state, ParkedState::kRetrying);
+  EXPECT_EQ(RowOf(large).attempts, 1);
+  EXPECT_EQ(RowOf(large).error.code, "OUT_OF_MEMORY");
+  EXPECT_EQ(RowOf(behind).state, ParkedState::kBlocked);
+  RunUntil(RowOf(large).due - FakeClock::kWallAtZero);
+  EXPECT_EQ(RowOf(large).state, ParkedState::kRetrying);
+  EXPECT_EQ(RowOf(large).attempts, 2);
+  EXPECT_EQ(RowOf(large).error.code, "OUT_OF_MEMORY");
+  memory_is_short = false;
+  RunUntil(RowOf(large).due - FakeClock::kWallAtZero);
+  ASSERT_NE(retry, nullptr);
+  EXPECT_EQ(Order(retry), (Events{large}));
+  retry->DeliverAll();
+  RunUntil(clock.now + 1'000'000);
+  EXPECT_EQ(Order(retry), (Events{behind}));
+  retry->DeliverAll();
+  Turn();
+  // Where there never is, its attempts come to an end.
+  memory_is_short = true;
+  const int64_t hopeless = Emit("large");
+  Turn();
+  for (int attempt = 1; attempt < 3; ++attempt) {
+    Turn();
+    RunUntil(RowOf(hopeless).due - FakeClock::kWallAtZero);
+  }
+  EXPECT_EQ(RowOf(hopeless).state, ParkedState::kDead);
+  EXPECT_EQ(RowOf(hopeless).attempts, 3);
+  memory_is_short = false;
 }
 
 TEST_F(ParkedTest, OneOfManyRetriesThatIsRefusedHurtsNoNeighbour) {

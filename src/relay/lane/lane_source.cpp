@@ -1,6 +1,7 @@
 #include "relay/lane/lane_source.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/fault_point.h"
@@ -33,7 +34,9 @@ StepResult LaneSource::Send(Sender* sender, TurnContext* turn) {
   if (packed.count > 0) {
     record_bytes_ = packed.records.size() / packed.count;
     parker_->OnSent(packed.count);
-    OUTBOX_FAULT_POINT("submit.before");
+    if (OUTBOX_FAULT_FAILS("submit.before")) {
+      throw std::bad_alloc();
+    }
     sender->Submit(0, packed.count, std::move(packed.records), *turn);
     OUTBOX_FAULT_POINT("submit.after");
   }
@@ -121,7 +124,8 @@ LaneSource::Packed LaneSource::Pack(Sender* sender, uint64_t stop, uint32_t room
       if (doubt_.Holds(ordinal, pipeline.read_to(), turn)) {
         break;
       }
-      parker_->Refuse(ordinal, std::move(bad), Verdict::kDead);
+      const Verdict verdict = MeaningOf(bad.error_class).alone;
+      parker_->Refuse(ordinal, std::move(bad), verdict);
       pipeline.Skip(ordinal);
       sender->Halt();
       packed.worked = true;

@@ -107,7 +107,7 @@ void Claim::SendOne(uint32_t i, Sender* sender, format::RecordFormat* format, Tu
   Error bad;
   if (!format->Append(chunk_.events[i].event, turn->clock->WallMicros(), &records, &bad)) {
     if (!doubt_.Holds(i, items_.size(), turn)) {
-      Refuse(i, bad, Verdict::kDead, *turn);
+      Refuse(i, bad, MeaningOf(bad.error_class).alone, *turn);
     }
     return;
   }
