@@ -163,7 +163,8 @@ bool KafkaSink::Outside(Topic* topic, const RecordRef& ref, const Record& record
     FailFlow(ref, NoSuchPartition(*topic));
     return false;
   }
-  Wait(topic, &topic->waiting, ref);
+  // What waits there already came later: this one has just been taken from the front.
+  Wait(topic, &topic->waiting, ref, /*front=*/true);
   topic->state = TopicState::kDraining;
   topic->recount = true;
   if (!EndDrain(topic)) {
