@@ -16,12 +16,6 @@ namespace outbox::admin {
 namespace {
 
 constexpr const char* kColumns = "SELECT xid, created_at, id, aggregate_type, aggregate_id, event_type, topic, ";
-// kWholeLog with the column that says when an event is due, which that view of 0.1 and 0.2 does not have.
-constexpr const char* kWholeLogByDue =
-    "(SELECT d.xid, d.created_at, d.id, d.aggregate_type, d.aggregate_id, d.event_type, d.topic, d.payload, d.headers, "
-    "d.content_type, d.deliver_at FROM outbox_internal.log d UNION ALL SELECT s.xid, s.created_at, s.id, "
-    "s.aggregate_type, s.aggregate_id, s.event_type, s.topic, s.payload, s.headers, s.content_type, s.deliver_at "
-    "FROM outbox_internal.log_spare s)";
 constexpr int kParkedColumn = 8;
 constexpr int kDeliverAtColumn = 9;
 
@@ -181,7 +175,6 @@ std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, cons
   std::sort(late.begin(), late.end());
   late.erase(std::unique(late.begin(), late.end()), late.end());
   const bool by_due = query.due_by != PG_INT64_MAX;
-  const char* table = by_due && query.table == kWholeLog ? kWholeLogByDue : query.table;
   Counter counter{&by_number, 0,         query.limit, 0,      false,       &backlogs,
                   query.only, query.key, nullptr,     by_due, query.due_by};
   const int64 route_id = lanes[0].route_id;
@@ -195,7 +188,7 @@ std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, cons
       if (query.removed_by != nullptr) {
         SPI_register_trigger_data(query.removed_by);
       }
-      ScanBoth(table, in_progress, count, next, &counter);
+      ScanBoth(query.table, in_progress, count, next, &counter);
     });
   });
   std::vector<LaneBacklog> result;

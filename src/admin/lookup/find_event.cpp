@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "admin/common/text_encoding.h"
+#include "admin/lookup/backlog.h"
 #include "format/record_format.h"
 #include "pg/subtransaction.h"
 
@@ -14,7 +15,6 @@ namespace {
 constexpr const char* kColumns =
     "SELECT (extract(epoch FROM created_at) * 1000000)::bigint, xid, aggregate_type, aggregate_id, event_type, topic, "
     "coalesce(xid = pg_current_xact_id_if_assigned(), false) FROM ";
-constexpr const char* kWholeLog = "outbox_internal.whole_log";
 
 constexpr const char* kSnapshotBefore =
     "SELECT s.snapshot FROM ("
@@ -32,7 +32,7 @@ std::vector<FoundEvent> Read(Access access, Plan plan, const Uuid& id, const std
   for (Row& row : RunSql(access, (kColumns + table + " WHERE id = $1::uuid " + condition).c_str(), params, plan)) {
     FoundEvent event;
     event.id = id;
-    event.created_at = std::strtoll(row[0].value().c_str(), nullptr, 10);
+    event.created_at = Number(row[0]);
     event.xid = std::strtoull(row[1].value().c_str(), nullptr, 10);
     event.aggregate_type = Utf8(row[2].value());
     event.aggregate_id = Utf8Cell(row[3]);
