@@ -508,7 +508,7 @@ OUTBOX_FUNCTION(outbox_drop_route) {
   DeleteBelongings(deleted[0][0]);
   NoteDropped(name.c_str());
   outbox::pg::NoteConfigChange();
-  const int64 parked = std::strtoll(counted[0][0].value().c_str(), nullptr, 10);
+  const int64 parked = Number(counted[0][0]);
   AuditDroppedRoute(name, before, unknown.empty() ? std::optional(pending) : std::nullopt, parked);
   if (!unknown.empty()) {
     Notice("it is not known how many events route \"" + name + "\" leaves unsent in the log",

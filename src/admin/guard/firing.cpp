@@ -49,7 +49,7 @@ void LetGuardsFire(Oid table) {
                                "SELECT trigger, trigger_name <> 'ignore_replicated' FROM outbox_internal.wrong_guard "
                                "WHERE relation = $1::oid AND trigger_name <> 'log_guard'",
                                {Cell(std::to_string(table))})) {
-    const Oid trigger = static_cast<Oid>(std::stoul(row[0].value()));
+    const Oid trigger = static_cast<Oid>(Number(row[0]));
     const bool always = row[1] == "t";
     Guard([&] { SetFiring(table, trigger, always); });
   }

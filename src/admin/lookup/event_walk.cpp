@@ -238,7 +238,7 @@ std::optional<int64> OldestRetained() {
       RunSql(Access::kWrite,
              "SELECT (extract(epoch FROM least((SELECT min(day)::timestamp FROM outbox_internal.log_table), "
              "(SELECT min(created_at) AT TIME ZONE 'UTC' FROM outbox_internal.log_spare))) * 1000000)::bigint");
-  return rows[0][0] ? std::optional<int64>(std::strtoll(rows[0][0]->c_str(), nullptr, 10)) : std::nullopt;
+  return rows[0][0] ? std::optional<int64>(Number(rows[0][0])) : std::nullopt;
 }
 
 }  // namespace outbox::admin

@@ -189,7 +189,7 @@ int64 FirstEvent(const LogDay& day) {
   const std::string sql = "SELECT (extract(epoch FROM created_at) * 1000000)::bigint FROM outbox_internal." +
                           day.table + " ORDER BY xid LIMIT 1";
   const std::vector<Row> rows = RunSql(Access::kRead, sql.c_str(), {}, Plan::kIndexOrder);
-  return rows.empty() ? 0 : std::stoll(rows[0][0].value());
+  return rows.empty() ? 0 : Number(rows[0][0]);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ int64 OpenEmitters() {
              "'RowExclusiveLock' AND l.granted AND l.pid IS DISTINCT FROM pg_backend_pid() AND l.relation IN "
              "(SELECT g.relation FROM outbox_internal.log_table g) AND NOT EXISTS (SELECT FROM pg_stat_activity a "
              "WHERE a.pid = l.pid AND a.backend_type LIKE 'outbox %')")[0];
-  return std::strtoll(row[0].value().c_str(), nullptr, 10);
+  return Number(row[0]);
 }
 
 std::string TellOpenEmitters(int64 count) {

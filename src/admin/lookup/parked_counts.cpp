@@ -16,7 +16,7 @@ std::map<std::pair<int64, int>, ParkedCount> CountParked(Access access) {
                                "WHERE p.route_id = l.route_id "
                                " AND p.lane = l.lane AND p.state = s.state LIMIT $1::bigint + 1) x) c WHERE c.n > 0",
                                {Cell(std::to_string(kParkedCountLimit))}, Plan::kByKey)) {
-    auto number = [&row](size_t column) { return std::strtoll(row[column].value().c_str(), nullptr, 10); };
+    auto number = [&row](size_t column) { return Number(row[column]); };
     ParkedCount& count = counts[{number(0), static_cast<int>(number(1))}];
     const std::string& state = row[2].value();
     (state == "retrying"    ? count.retrying
@@ -52,18 +52,18 @@ std::vector<Overdue> LoadOverdue(Access access) {
            "FROM due d GROUP BY d.route_id, d.lane, d.topic ORDER BY 1, 2, 3",
            {UnixMicrosCell(pg::BelievedWall()), Cell(std::to_string(kParkedCountLimit))}, Plan::kByKey)) {
     Overdue& one = overdue.emplace_back();
-    one.route_id = std::strtoll(row[0].value().c_str(), nullptr, 10);
-    one.lane = std::atoi(row[1].value().c_str());
+    one.route_id = Number(row[0]);
+    one.lane = static_cast<int>(Number(row[1]));
     one.topic = row[2].value();
-    one.count = std::strtoll(row[3].value().c_str(), nullptr, 10);
-    one.since = std::strtoll(row[4].value().c_str(), nullptr, 10);
+    one.count = Number(row[3]);
+    one.since = Number(row[4]);
     one.capped = row[5] == "t";
     one.error_class = row[6] ? Cell("topic") : Cell();
     one.error_code = row[6];
     one.error_message = row[7];
-    one.due = std::strtoll(row[8].value().c_str(), nullptr, 10);
-    one.turns = std::strtoll(row[9].value().c_str(), nullptr, 10);
-    one.scheduled = std::strtoll(row[10].value().c_str(), nullptr, 10);
+    one.due = Number(row[8]);
+    one.turns = Number(row[9]);
+    one.scheduled = Number(row[10]);
   }
   return overdue;
 }
@@ -102,7 +102,7 @@ std::map<int64, OverdueOfRoute> OverdueByRoute(int64 most) {
   static PlannedQuery query = {sql.c_str(), Plan::kByKey};
   std::map<int64, OverdueOfRoute> overdue;
   for (const Row& row : RunPlanned(&query, {UnixMicrosCell(pg::BelievedWall()), Cell(std::to_string(most))})) {
-    auto number = [&row](size_t column) { return row[column] ? std::strtoll(row[column]->c_str(), nullptr, 10) : 0; };
+    auto number = [&row](size_t column) { return Number(row[column]); };
     overdue[number(0)] = {number(1), number(2), row[3] == "t", number(4), number(5), number(6)};
   }
   return overdue;
@@ -126,9 +126,8 @@ std::map<int64, Following> FollowingByRoute() {
   std::map<int64, Following> following;
   for (const Row& row :
        RunPlanned(&query, {UnixMicrosCell(pg::BelievedWall()), Cell(std::to_string(kParkedCountLimit))})) {
-    const int64 count = std::strtoll(row[1].value().c_str(), nullptr, 10);
-    following[std::strtoll(row[0].value().c_str(), nullptr, 10)] = {std::min(count, kParkedCountLimit),
-                                                                    count > kParkedCountLimit};
+    const int64 count = Number(row[1]);
+    following[Number(row[0])] = {std::min(count, kParkedCountLimit), count > kParkedCountLimit};
   }
   return following;
 }

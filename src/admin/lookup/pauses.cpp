@@ -10,8 +10,8 @@ std::vector<Pause> LoadPauses(Access access) {
                                "SELECT coalesce(route_id, 0), server, topic, aggregate_type, aggregate_id, reason, "
                                "(extract(epoch FROM paused_at) * 1000000)::bigint, paused_by FROM outbox.pause "
                                "ORDER BY id")) {
-    pauses.push_back({std::strtoll(row[0].value().c_str(), nullptr, 10), row[1], row[2], row[3], row[4], row[5].value(),
-                      UnixMicrosCell(std::strtoll(row[6].value().c_str(), nullptr, 10)), row[7].value()});
+    pauses.push_back({Number(row[0]), row[1], row[2], row[3], row[4], row[5].value(), UnixMicrosCell(Number(row[6])),
+                      row[7].value()});
   }
   return pauses;
 }

@@ -12,7 +12,7 @@ namespace outbox::admin {
 int WantedHere(Access access) {
   const Row row = RunSql(access, "SELECT 1 + least(count(*), $1::bigint) FROM outbox_internal.lane",
                          {Cell(std::to_string(pg::settings.workers))})[0];
-  return std::atoi(row[0].value().c_str());
+  return static_cast<int>(Number(row[0]));
 }
 
 Processes CountProcesses(int mine) {

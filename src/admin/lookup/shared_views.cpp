@@ -219,9 +219,8 @@ std::set<std::pair<int64, int>> LanesNotShown(Access access, const LaneViews& vi
   std::set<std::pair<int64, int>> lanes;
   for (const Row& row :
        RunSql(access, "SELECT route_id, lane, owner FROM outbox_internal.lane WHERE owner IS NOT NULL")) {
-    const std::pair<int64, int> lane(std::stoll(row[0].value()), std::stoi(row[1].value()));
-    if (live.contains(static_cast<uint64>(std::stoll(row[2].value()))) &&
-        views.Find(lane.first, lane.second) == nullptr) {
+    const std::pair<int64, int> lane(Number(row[0]), static_cast<int>(Number(row[1])));
+    if (live.contains(static_cast<uint64>(Number(row[2]))) && views.Find(lane.first, lane.second) == nullptr) {
       lanes.insert(lane);
     }
   }

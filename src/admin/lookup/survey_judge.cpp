@@ -129,7 +129,7 @@ std::vector<int64> ParkingRoutes() {
       "ORDER BY 1",
       Plan::kByKey, "parked"};
   for (const Row& row : RunPlanned(&query)) {
-    routes.push_back(std::strtoll(row[0].value().c_str(), nullptr, 10));
+    routes.push_back(Number(row[0]));
   }
   return routes;
 }

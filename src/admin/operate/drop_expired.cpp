@@ -30,7 +30,7 @@ int64 KeepArgument(FunctionCallInfo fcinfo, int number) {
     throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "keep must not be negative", "It is " + text.value() + ".",
                     "It takes the place of outbox.retention, such as keep => '1 day'."};
   }
-  return std::stoll(row[0].value()) * USECS_PER_SEC;
+  return Number(row[0]) * USECS_PER_SEC;
 }
 
 std::string Describe(const LogDay& day) {

@@ -279,8 +279,8 @@ class Forgetter {
                                  "END, count(*) FROM outbox_internal.parked WHERE aggregate_type = $1 AND aggregate_id "
                                  "= $2 AND created_at < $3::timestamptz GROUP BY 1",
                                  {Cell(key_.type), Cell(key_.id), Cell(UnixMicrosText(end_))})) {
-      if (!row[0] || !std::binary_search(kept_at.begin(), kept_at.end(), std::strtoll(row[0]->c_str(), nullptr, 10))) {
-        count += std::strtoll(row[1].value().c_str(), nullptr, 10);
+      if (!row[0] || !std::binary_search(kept_at.begin(), kept_at.end(), Number(row[0]))) {
+        count += Number(row[1]);
       }
     }
     return count;
@@ -349,7 +349,7 @@ class Forgetter {
                 "SELECT (extract(epoch FROM d.day::timestamp) * 1000000)::bigint FROM (SELECT g.day FROM "
                 "outbox_internal.log_table g WHERE g.day IS NOT NULL UNION SELECT (s.created_at AT TIME ZONE "
                 "'UTC')::date FROM outbox_internal.log_spare s) d ORDER BY 1")) {
-      const int64 start = std::strtoll(row[0].value().c_str(), nullptr, 10);
+      const int64 start = Number(row[0]);
       days.emplace_back(start, start + USECS_PER_DAY);
     }
     return days;

@@ -79,7 +79,7 @@ std::map<int, LaneVersion> ReadVersions(int64 route_id) {
                                "SELECT l.lane, l.xmin::text || ' ' || l.ctid::text, l.owner IS NULL AND l.claimed_at "
                                "IS NULL FROM outbox_internal.lane l WHERE l.route_id = $1::bigint",
                                {Cell(std::to_string(route_id))})) {
-    versions[std::atoi(row[0].value().c_str())] = {row[1].value(), row[2] == "t"};
+    versions[static_cast<int>(Number(row[0]))] = {row[1].value(), row[2] == "t"};
   }
   return versions;
 }

@@ -162,10 +162,8 @@ void RefuseInLog(const std::string& id, const Cell& route, Wanted wanted) {
     const Told told = events.empty() ? Told() : ToldOfReader(row[0].value(), events[0]);
     const bool paused = row[1] == "paused";
     const bool stuck = !told.trouble.empty();
-    const std::string hint =
-        wanted == Wanted::kSent
-            ? SentHint(paused, stuck)
-            : InLogHint(events, std::strtoll(row[2].value().c_str(), nullptr, 10), row[3].value(), paused, stuck);
+    const std::string hint = wanted == Wanted::kSent ? SentHint(paused, stuck)
+                                                     : InLogHint(events, Number(row[2]), row[3].value(), paused, stuck);
     // Which ones, nobody here knows: its worker does.
     const std::string read = told.in_flight == 0
                                  ? ""

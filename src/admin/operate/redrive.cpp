@@ -82,7 +82,7 @@ int64 Report(const Selection& selection, const char* verb) {
   const std::string sql = std::string("SELECT route, topic, error_class, error_code, count(*) FROM ") + kDead +
                           "GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4";
   for (const Row& row : RunSql(Access::kWrite, sql.c_str(), selection.params)) {
-    int64 count = std::strtoll(row[4].value().c_str(), nullptr, 10);
+    int64 count = Number(row[4]);
     total += count;
     Notice(std::string("would ") + verb + " " + Events(count) + " of route \"" + row[0].value() + "\", topic \"" +
            row[1].value() + "\": " + row[2].value_or("?") + ", " + row[3].value_or("?"));

@@ -142,17 +142,17 @@ void ReadInterrupted(FunctionCallInfo fcinfo, bool dry_run, Replay* replay) {
     throw as_begun;
   }
   replay->rate = row[3];
-  replay->copied = std::strtoll(row[4].value().c_str(), nullptr, 10);
+  replay->copied = Number(row[4]);
   ReplayRequest& request = replay->request;
   request.given = row[5].value();
   request.filter.aggregate_type = LikePattern(row[6]);
   request.filter.aggregate_id = row[7];
   request.filter.event_type = LikePattern(row[8]);
   request.filter.ids = row[9];
-  request.filter.since = std::strtoll(row[10].value().c_str(), nullptr, 10);
-  request.filter.until = std::strtoll(row[11].value().c_str(), nullptr, 10);
+  request.filter.since = Number(row[10]);
+  request.filter.until = Number(row[11]);
   request.given_up = row[12] == "true";
-  request.begun = std::strtoll(row[13].value().c_str(), nullptr, 10);
+  request.begun = Number(row[13]);
 }
 
 // Reports what is no longer retained.
@@ -244,7 +244,7 @@ int64 CopiesLeft(const std::string& number, int64 most) {
              "SELECT count(*) FROM (SELECT FROM outbox_internal.parked p WHERE p.replay = $1::bigint AND p.replay <> 0 "
              "AND p.state <> 'dead' LIMIT $2::bigint) x",
              {Cell(number), Cell(std::to_string(most))}, outbox::admin::Plan::kByKey);
-  return std::strtoll(rows[0][0].value().c_str(), nullptr, 10);
+  return Number(rows[0][0]);
 }
 
 }  // namespace
@@ -342,7 +342,7 @@ OUTBOX_FUNCTION(outbox_cancel_replay) {
            "SELECT route_id, CASE WHEN state <> 'scheduled' THEN order_key END, count(*) FROM gone GROUP BY 1, 2",
            {number, LiveIncarnations(), Cell(TextArrayLiteral(routes))}, outbox::admin::Plan::kByKey)) {
     keys.emplace_back(row[0].value(), row[1]);
-    gone += std::strtoll(row[2].value().c_str(), nullptr, 10);
+    gone += Number(row[2]);
   }
   Promote(keys);
   JsonObject detail;

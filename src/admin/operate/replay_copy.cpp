@@ -143,7 +143,7 @@ int64 DueBase(const Replay& replay) {
   int64 base = Guard([] { return outbox::pg::BelievedWall(); });
   if (rows[0][0] && replay.per_second > 0) {
     int64 gap = static_cast<int64>(USECS_PER_SEC / replay.per_second);
-    base = std::max<int64>(base, std::strtoll(rows[0][0]->c_str(), nullptr, 10) + gap);
+    base = std::max<int64>(base, Number(rows[0][0]) + gap);
   }
   return base;
 }

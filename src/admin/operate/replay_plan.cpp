@@ -166,7 +166,7 @@ void ResolveAgain(const std::string& table, size_t begin, size_t end, Resolver* 
       "l.event_type, l.topic FROM outbox_internal." +
       table + " l WHERE l.ctid = ANY ($1::tid[])";
   for (const Row& found : RunSql(Access::kWrite, sql.c_str(), {ArrayLiteral(places)})) {
-    const int64 created_at = std::strtoll(found[0].value().c_str(), nullptr, 10);
+    const int64 created_at = Number(found[0]);
     auto first = plan->events.begin() + static_cast<long>(begin);
     auto event = std::lower_bound(first, plan->events.begin() + static_cast<long>(end), created_at,
                                   [](const ReplayEvent& one, int64 at) { return one.created_at < at; });

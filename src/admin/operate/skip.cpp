@@ -66,7 +66,7 @@ OUTBOX_FUNCTION(outbox_parked_content) {
               "encode(p.payload, 'hex') FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id "
               "WHERE p.id = $1::uuid AND ($2 IS NULL OR r.name = $2) ORDER BY r.name, p.created_at, p.replay",
               {id, route})) {
-    row[1] = UnixMicrosCell(std::strtoll(row[1].value().c_str(), nullptr, 10));
+    row[1] = UnixMicrosCell(Number(row[1]));
     if (row[8]) {
       std::string bytes;
       for (size_t i = 0; i + 1 < row[8]->size(); i += 2) {

@@ -121,7 +121,7 @@ void CheckInbox(Findings* findings) {
   }
   const Row& kept = rows[0];
   const std::string& from = kept[0].value();
-  const int late = std::stoi(kept[2].value());  // days that could have gone
+  const int late = static_cast<int>(Number(kept[2]));  // days that could have gone
   const std::string retention = "outbox.inbox_retention (" + kept[3].value() + ")";
   for (const Row& row : RunSql(Access::kRead, kUnguarded)) {
     fine = false;

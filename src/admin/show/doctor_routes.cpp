@@ -327,7 +327,7 @@ bool IsLeaving(const LaneRecord& lane, const LaneView& view, const std::map<std:
 std::map<std::string, uint32> ServerOids() {
   std::map<std::string, uint32> servers;
   for (const Row& row : RunSql(Access::kRead, "SELECT s.srvname, s.oid FROM pg_foreign_server s")) {
-    servers[row[0].value()] = static_cast<uint32>(std::stoul(row[1].value()));
+    servers[row[0].value()] = static_cast<uint32>(Number(row[1]));
   }
   return servers;
 }
@@ -420,7 +420,7 @@ void CheckPausedKeys(Findings* findings) {
     const std::string key = "\"" + row[1].value() + "\" \"" + row[2].value() + "\"";
     const std::string of_route = " of route \"" + row[0].value() + "\"";
     const std::string why = row[4].value() + ": " + row[3].value();
-    const int64 keys = std::stoll(row[6].value());
+    const int64 keys = Number(row[6]);
     if (keys == 1) {
       findings->Warn("pause", "Key " + key + of_route + " was paused by " + why,
                      "outbox.resume() with the same arguments lets it go.");

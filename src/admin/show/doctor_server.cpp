@@ -187,7 +187,7 @@ void CheckFigures(Findings* findings) {
   std::set<Oid> servers;
   for (const Row& row : RunSql(
            Access::kRead, "SELECT r.id, s.oid FROM outbox.route r JOIN pg_foreign_server s ON s.srvname = r.server")) {
-    const int64 id = std::strtoll(row[0].value().c_str(), nullptr, 10);
+    const int64 id = Number(row[0]);
     const Oid server = static_cast<Oid>(std::strtoul(row[1].value().c_str(), nullptr, 10));
     const bool asked = SendsTo(lanes, id, server);
     const bool without = !metrics::HasSlot(MyDatabaseId, id, server);

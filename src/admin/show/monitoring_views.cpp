@@ -218,8 +218,8 @@ std::set<std::string> UsedServers() {
   for (const Row& route :
        RunSql(Access::kRead,
               "SELECT r.id, r.server, s.oid FROM outbox.route r JOIN pg_foreign_server s ON s.srvname = r.server")) {
-    const int64 id = std::stoll(route[0].value());
-    if (unknown.contains(id) || SendsTo(lanes, id, static_cast<Oid>(std::stoul(route[2].value())))) {
+    const int64 id = Number(route[0]);
+    if (unknown.contains(id) || SendsTo(lanes, id, static_cast<Oid>(Number(route[2])))) {
       used.insert(route[1].value());
     }
   }
@@ -305,7 +305,7 @@ OUTBOX_FUNCTION(outbox_destination) {
     }
     Row row = {server[1], server[2]};
     if (server[3]) {
-      row.insert(row.end(), {Cell("paused"), UnixMicrosCell(std::stoll(server[5].value())), Cell()});
+      row.insert(row.end(), {Cell("paused"), UnixMicrosCell(Number(server[5])), Cell()});
     } else if (worst != nullptr) {
       row.insert(row.end(), {Cell(BreakerStateName(worst->state)),
                              UnixMicrosCell(worst->state == outbox::BreakerState::kClosed ? well : down),

@@ -249,7 +249,7 @@ std::set<int64> RoutesWithout(const FoundEvent& event) {
            "SELECT route_id FROM outbox_internal.latest_outcome WHERE id = $1::uuid AND created_at = $2::timestamptz "
            "AND replay = 0 AND outcome IN ('skipped', 'discarded')",
            {Cell(outbox::UuidText(event.id)), UnixMicrosCell(event.created_at)})) {
-    routes.insert(std::stoll(row[0].value()));
+    routes.insert(Number(row[0]));
   }
   return routes;
 }
@@ -551,7 +551,7 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
     waiting.clear();
     for (const Row& row :
          RunSql(Access::kLatest, "SELECT route_id, lane, coalesce(owner, 0) FROM outbox_internal.lane")) {
-      waiting.push_back({std::stoll(row[0].value()), std::stoi(row[1].value()), std::stoll(row[2].value())});
+      waiting.push_back({Number(row[0]), static_cast<int>(Number(row[1])), Number(row[2])});
     }
     empty.Remove(&waiting, barrier);
     parked = AnyIsParked(until, delayed);  // what has just left the log is there
