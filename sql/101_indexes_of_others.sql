@@ -1,5 +1,6 @@
 -- Indexes of somebody's own on the tables of outbox: one that may refuse a row (a value that does not fit into a page of it, an
--- expression that fails) would fail whoever emits, or stop a lane. Refused, whatever its method; narrow ones are in nobody's way.
+-- expression that fails) would fail whoever emits, or stop a lane. Refused, whatever its method; narrow ones are in nobody's way, but
+-- on all days at once, which no dump could bring.
 SET client_min_messages = warning;
 CREATE FUNCTION pg_temp.said(command text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -23,8 +24,10 @@ SELECT replace(command, to_char(now() AT TIME ZONE 'UTC', 'YYYYMMDD'), 'today') 
   'CREATE INDEX mine ON outbox.audit (action)', 'CREATE INDEX IF NOT EXISTS mine ON outbox.route (name) WHERE lanes > 1', 'CREATE UNIQUE INDEX ON outbox_internal.parked (topic)',
   -- PostgreSQL's own
   'CREATE INDEX ON outbox_internal.log (no_such)', 'CREATE INDEX ON outbox_internal.parked (id) INCLUDE (no_such)', 'CREATE INDEX ON outbox_internal.no_such (payload)',
+  -- of all days
+  'CREATE INDEX ON outbox_internal.log (created_at, id)', 'CREATE INDEX ON outbox_internal.log USING brin (created_at)', 'CREATE INDEX ON ONLY outbox_internal.log (id)', 'CREATE INDEX log_xid ON outbox_internal.log (xid)',
   -- in nobody's way
-  'CREATE INDEX ON outbox_internal.log (created_at, id)', 'CREATE INDEX ON outbox_internal.log USING brin (created_at)', 'CREATE INDEX ON outbox_internal.parked (id) INCLUDE (attempts, failed_at)',
+  'CREATE INDEX ON ' || pg_temp.day() || ' USING brin (created_at)', 'CREATE INDEX ON outbox_internal.parked (id) INCLUDE (attempts, failed_at)',
   'CREATE INDEX ON ' || pg_temp.day() || ' (id)', 'CREATE INDEX ON outbox_internal.parked (due_at DESC NULLS LAST)',
   -- how the rows are kept
   'ALTER TABLE outbox_internal.log ALTER COLUMN payload SET STORAGE PLAIN', 'ALTER TABLE outbox_internal.log ALTER headers SET STORAGE plain', 'ALTER TABLE ' || pg_temp.day() || ' ALTER payload SET STORAGE PLAIN',

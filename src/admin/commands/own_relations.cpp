@@ -56,11 +56,11 @@ Oid FindAltered(const RangeVar* relation) {
   return by_hand ? found : InvalidOid;
 }
 
-void RefuseShape(Oid table, const std::string& words) {
+void RefuseShape(Oid table, const std::string& words, const std::string& instead) {
   RefuseByHand(words + " " + NameOf(table),
                "The table belongs to extension outbox: emit() and the workers count on what it is, and a dump of "
                "another one could not be restored.",
-               "Keep what is yours in a table of your own.");
+               instead);
 }
 
 }  // namespace outbox::admin

@@ -30,6 +30,7 @@ Oid FindRelation(const RangeVar* relation);
 // itself.
 Oid FindAltered(const RangeVar* relation);
 // "cannot WORDS TABLE", because emitters and workers count on it as it is; or it is let through, and audited.
-void RefuseShape(Oid table, const std::string& words);
+void RefuseShape(Oid table, const std::string& words,
+                 const std::string& instead = "Keep what is yours in a table of your own.");
 
 }  // namespace outbox::admin

@@ -299,13 +299,18 @@ bool HasExpression(const List* columns) {
   return false;
 }
 
+// Of days. Plain.
+bool IsPartitioned(Oid table) {
+  return get_rel_relkind(table) == RELKIND_PARTITIONED_TABLE;
+}
+
 // Why it may refuse a row: it is unique, a value does not fit into a page of it, an expression fails. nullptr: it
 // cannot. Nor can outbox's own, which a restore makes, or whoever has dropped one. Plain.
 const char* RefusesRows(Oid table, const IndexStmt* index) {
   if (index->unique) {
     return "create a unique index on";
   }
-  if (index->idxname != nullptr && HasOurName(index->idxname, get_rel_name(table))) {
+  if (index->idxname != nullptr && !IsPartitioned(table) && HasOurName(index->idxname, get_rel_name(table))) {
     return nullptr;
   }
   if (HasExpression(index->indexParams)) {
@@ -388,13 +393,16 @@ void CheckInherited(const RangeVar* parent) {
   }
 }
 
-// What is in nobody's way (of narrow columns, it speeds up somebody's query) is let through.
+// What is in nobody's way (of narrow columns, it speeds up somebody's query) is let through. Not on all days at once: a
+// dump says that theirs are parts of it, and has not the index itself, as of any table of an extension.
 void CheckCreateIndex(Node* statement) {
   const auto* index = reinterpret_cast<IndexStmt*>(statement);
   const Oid table = FindAltered(index->relation);
   const char* words = OidIsValid(table) ? Guard([=] { return RefusesRows(table, index); }) : nullptr;
   if (words != nullptr) {
     RefuseShape(table, words);
+  } else if (OidIsValid(table) && Guard([table] { return IsPartitioned(table); })) {
+    RefuseShape(table, "create an index of all days on", "CREATE INDEX on the day tables that need it.");
   }
 }
 

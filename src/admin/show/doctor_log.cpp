@@ -237,21 +237,31 @@ void FindUnindexed(std::vector<std::string>* names) {
   }
 }
 
-// Others' are let be made of narrow columns only (table_commands.cpp), but one may have been there before. A part of a
-// larger one goes with that. How many are told of.
+// Others' are let be made of narrow columns only, and not on all days at once (table_commands.cpp), but one may have
+// been there before. A part of a larger one goes with that. How many are told of.
 size_t TellOfOthersIndexes(Findings* findings) {
   const std::vector<Row> rows = RunSql(
       Access::kRead,
-      "SELECT i.indexrelid::regclass::text, i.indrelid::regclass::text, "
-      "i.indrelid = 'outbox_internal.parked'::regclass FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid "
-      "WHERE i.indrelid IN (SELECT unnest("
+      "SELECT o.name, o.of, o.parked, o.refuses FROM (SELECT i.indexrelid::regclass::text AS name, "
+      "i.indrelid::regclass::text AS of, i.indrelid = 'outbox_internal.parked'::regclass AS parked, i.indrelid = ANY "
+      "('{outbox_internal.log,outbox_internal.progress,outbox_internal.tick,outbox_internal.outcome,"
+      "outbox_internal.emit_key}'::regclass[]) AS all_days, i.indrelid IN (SELECT unnest("
       "'{outbox_internal.log,outbox_internal.log_spare,outbox_internal.parked}'::regclass[]) UNION ALL "
-      "SELECT inhrelid FROM pg_inherits WHERE inhparent = 'outbox_internal.log'::regclass) AND NOT c.relispartition "
+      "SELECT inhrelid FROM pg_inherits WHERE inhparent = 'outbox_internal.log'::regclass) "
       "AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = "
       "i.indrelid AND a.attnum = ANY (i.indkey) AND a.attlen < 0)) "
-      "AND c.relname !~ '^parked_(due|shared|key|dead|count|replay)_idx$' ORDER BY 2, 1 LIMIT 20");
+      "AND c.relname !~ '^parked_(due|shared|key|dead|count|replay)_idx$' AS refuses FROM pg_index i JOIN pg_class c "
+      "ON c.oid = i.indexrelid WHERE NOT c.relispartition) o WHERE o.refuses OR o.all_days ORDER BY 2, 1 LIMIT 20");
   for (const Row& row : rows) {
     const std::string index = row[0].value();
+    if (row[3] == "f") {
+      findings->Warn("index",
+                     "Index " + index + " on " + row[1].value() +
+                         " is not one of outbox, and of all its days: a dump of this database cannot be restored, for "
+                         "pg_restore ends where it would make the days' indexes parts of it.",
+                     "DROP INDEX " + index + "; day tables may have one.");
+      continue;
+    }
     findings->Warn("index",
                    "Index " + index + " on " + row[1].value() +
                        " is not one of outbox, and has a column of variable length, an expression or a condition: " +
