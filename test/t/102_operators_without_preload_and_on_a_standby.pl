@@ -69,6 +69,8 @@ is($standby->safe_psql('postgres', $doctor), 'preload problem, standby ok, versi
 $standby->append_conf('postgresql.conf', "shared_preload_libraries = 'outbox'\n");
 $standby->restart;
 is($standby->safe_psql('postgres', $doctor), 'preload ok, standby ok, version ok', 'and finds nothing wrong with a standby that publishes nothing');
+my $in_recovery = q(SELECT value FROM outbox.metrics() WHERE name = 'outbox_in_recovery');
+is($node->safe_psql('postgres', $in_recovery) . $standby->safe_psql('postgres', $in_recovery), '01', 'its figures say what it is');
 my $after = q(SELECT status || ': ' || detail FROM outbox.doctor() WHERE "check" = 'standby');
 like($standby->safe_psql('postgres', $after), qr/^ok: .*Then it goes on by itself\.$/, 'which will go on when it is promoted');
 foreach my $case ([ "outbox.instance = 'clone'", qr/^problem: .*After that it is a copy, and silent/ ],

@@ -132,6 +132,7 @@ OUTBOX_FAMILY(kAdopt, "outbox_adoption_needed", kGauge, "",
               "1: this outbox is a copy, and silent until outbox.adopt()");
 OUTBOX_FAMILY(kMismatch, "outbox_version_mismatch", kGauge, "", "1: library and extension are of different versions");
 OUTBOX_FAMILY(kEnabled, "outbox_enabled", kGauge, "", "0: outbox.enabled is off, and nothing is sent");
+OUTBOX_FAMILY(kInRecovery, "outbox_in_recovery", kGauge, "", "1: a standby, which sends nothing: its primary does");
 OUTBOX_FAMILY(kNotOwn, "outbox_routes_without_figures", kGauge, "",
               "routes counted as other: outbox.max_series is used up");
 OUTBOX_FAMILY(kNotOwnDestinations, "outbox_destinations_without_figures", kGauge, "",
@@ -514,6 +515,7 @@ void AddServer(Sources* from) {
           {{"version", outbox::kVersion}, {"extension_version", extension}, {"pg_version", row[1].value_or("?")}}),
       1);
   samples->Add(kEnabled, none, outbox::pg::settings.enabled ? 1 : 0);
+  samples->Add(kInRecovery, none, RecoveryInProgress() ? 1 : 0);
   samples->Add(kLogLimit, none, static_cast<double>(outbox::pg::settings.max_log_size_mb) * 1024 * 1024);
   samples->Add(kMismatch, none, from->same_version ? 0 : 1);
   samples->Add(kTransaction, none, row[2] ? Seconds(std::max<int64>(Number(row[2]), 0)) : 0);
