@@ -5,7 +5,9 @@
 #include "admin/common/json.h"
 #include "admin/common/operation.h"
 #include "admin/common/query.h"
+#include "admin/lookup/processes.h"
 #include "pg/encoding.h"
+#include "pg/settings.h"
 
 extern "C" {
 #include "access/xlog.h"
@@ -20,6 +22,7 @@ namespace outbox::admin {
 namespace {
 
 constexpr const char* kNeeded[] = {"audit"};
+constexpr const char* kIdentity[] = {"identity"};
 // Bytes of a value that are shown: roles without any right may set values of any length, and the rows stay.
 constexpr int kMostShown = 1000;
 
@@ -55,6 +58,29 @@ void Write(const char* action, const VariableSetStmt* set, JsonObject detail, co
     detail.Add("setting", all ? Cell("all") : Cell(set->name)).Add("from", Shown(now)).Add("to", Shown(to));
     WriteAudit(action, Cell(), Cell(), detail, Cell());
   }
+}
+
+// Of all settings this one makes the server silent, and with the next restart only: perhaps months later.
+void WarnOfInstance(const VariableSetStmt* set) {
+  if (set->kind != VAR_SET_VALUE || pg_strcasecmp(set->name, "outbox.instance") != 0 || !HasTables(kIdentity)) {
+    return;
+  }
+  auto* mutable_set = const_cast<VariableSetStmt*>(set);
+  const char* value = pg::Guard([mutable_set] { return ExtractSetVariableArgs(mutable_set); });
+  const char* now = pg::settings.instance != nullptr ? pg::settings.instance : "";
+  const Identities identities = CountIdentities();
+  if (strcmp(value, now) == 0 || identities.all == 0 || identities.IsCopy()) {
+    return;
+  }
+  pg::Guard([] {
+    ereport(
+        WARNING,
+        (errcode(ERRCODE_WARNING),
+         errmsg("with another outbox.instance this server's outboxes are copies, and silent, once it is restarted"),
+         errdetail("The setting is for a copy of a server's files, so that it does not publish beside its original."),
+         errhint("If that is not meant: ALTER SYSTEM RESET outbox.instance. If it is, SELECT outbox.adopt() after "
+                 "the restart, in each database.")));
+  });
 }
 
 // As pg_db_role_setting has it, `role` and `database` as in ALTER ROLE and ALTER DATABASE; of all settings those of
@@ -101,6 +127,7 @@ void AuditSettingOfSystem(Node* statement) {
   if (!CanAudit()) {
     return;
   }
+  WarnOfInstance(set);
   // What the server's files say, whatever this session has set; who owns the tables may perhaps not read that.
   const bool all = set->kind == VAR_RESET_ALL;
   const bool may = RunSql(Access::kWrite,

@@ -271,12 +271,34 @@ std::string EmittedInCopy() {
          " been emitted here since it was restored.";
 }
 
+// A value of the command line goes before those of the files. (pending_restart stays where a line that was added is
+// taken out again, so it is asked only where the owner may not see the files.)
+bool InstanceChanges() {
+  const bool may = RunSql(Access::kRead,
+                          "SELECT has_table_privilege('pg_file_settings', 'SELECT') AND "
+                          "has_function_privilege('pg_show_all_file_settings()', 'EXECUTE')")[0][0] == "t";
+  return !RunSql(Access::kRead,
+                 may ? "SELECT FROM pg_settings s WHERE s.name = 'outbox.instance' AND s.source <> 'command line' "
+                       "AND s.setting <> coalesce((SELECT f.setting FROM pg_file_settings f "
+                       "WHERE lower(f.name) = s.name ORDER BY f.seqno DESC LIMIT 1), s.boot_val)"
+                     : "SELECT FROM pg_settings s WHERE s.name = 'outbox.instance' AND s.source <> 'command line' "
+                       "AND s.pending_restart")
+              .empty();
+}
+
 }  // namespace
 
 void CheckIdentity(Findings* findings) {
   const pg::Identities identities = CountIdentities();
   if (identities.all == 0) {
     findings->Ok("identity", "No route was made here yet and nothing emitted; nothing runs before.");
+  } else if (!identities.IsCopy() && InstanceChanges()) {
+    findings->Warn(
+        "identity",
+        "This outbox belongs to this server and database until the server is restarted: outbox.instance has another "
+        "value from then on, and this outbox is a copy, and silent.",
+        "If that is not meant, put the value back and SELECT pg_reload_conf(); if it is, SELECT outbox.adopt() after "
+        "the restart.");
   } else if (!identities.IsCopy()) {
     findings->Ok("identity", "This outbox belongs to this server and database.");
   } else {
