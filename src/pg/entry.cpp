@@ -24,6 +24,9 @@ char* CopyOrNull(const std::string& text) noexcept {
   return copy;
 }
 
+// What PendingError holds is not const.
+char out_of_memory[] = "out of memory";
+
 constexpr const char* kNotForUsers = "Drop the trigger: those that outbox needs are there.";
 
 std::string NameOf(const TriggerData& trigger) {
@@ -51,6 +54,7 @@ PendingError DescribeCurrentException() noexcept {
     error.hint = CopyOrNull(e.hint);
   } catch (const std::bad_alloc&) {
     error.sqlstate = ERRCODE_OUT_OF_MEMORY;
+    error.message = out_of_memory;
   } catch (const std::exception& e) {
     try {
       error.message = CopyOrNull(e.what());
@@ -85,9 +89,6 @@ void Report(int level, const char* who, const PendingError& error) {
 void Raise(const PendingError& error) {
   if (error.rethrow != nullptr) {
     ReThrowError(error.rethrow);
-  }
-  if (error.sqlstate == ERRCODE_OUT_OF_MEMORY) {
-    ereport(ERROR, (errcode(ERRCODE_OUT_OF_MEMORY), errmsg("out of memory")));
   }
   ereport(ERROR,
           (errcode(error.sqlstate), errmsg("%s", error.message != nullptr ? error.message : "internal error in outbox"),

@@ -77,7 +77,9 @@ bool Engine::Impl::GoRound(size_t* first, Wants&& wants, Step&& step) {
     if (std::exchange(begun, true) && turn.clock->NowMicros() >= turn.enough) {
       break;
     }
+    stepping = lane;
     worked |= step(lane);
+    stepping = nullptr;
   }
   if (seen < count) {
     *first = (*first + seen - 1) % count;  // the others come first in the next turn
@@ -241,6 +243,7 @@ void Engine::Stop(int64_t deadline) {
 
 int64_t Engine::Turn(const TurnInput& input) {
   TurnContext& turn = impl_->turn;
+  impl_->stepping = nullptr;
   turn.barrier = std::max(turn.barrier, input.barrier);
   turn.config_reads = input.config_reads;
   turn.wants_config = false;
@@ -283,6 +286,10 @@ int64_t Engine::Turn(const TurnInput& input) {
   }
   constexpr int64_t kSoon = 5'000;  // it is read in no time, or the caller is in trouble
   return turn.wants_config ? std::min(impl_->NextTime(), turn.now + kSoon) : impl_->NextTime();
+}
+
+const LaneId* Engine::Interrupted() const {
+  return impl_->stepping == nullptr ? nullptr : &impl_->stepping->id();
 }
 
 int64_t Engine::TurnsApart() {

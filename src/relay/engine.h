@@ -70,6 +70,8 @@ class Engine {
   // One round of everything that can be done now. Returns when it wants to be called again at the latest: NowMicros()
   // or less when work is left, kNever when only a wake or a descriptor can bring news.
   int64_t Turn(const TurnInput& input);
+  // Where an exception has ended the last turn: the lane that was being stepped; nullptr: none.
+  const LaneId* Interrupted() const;
   // How far after the beginning of that turn the next one should begin, where no work is left: so that under load it
   // finds several records. The least that a destination wants to which records flow. See TurnSpacing. Once a turn.
   int64_t TurnsApart();

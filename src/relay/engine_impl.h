@@ -30,6 +30,7 @@ struct Engine::Impl {
   size_t first_lane = 0;    // goes round, so that no lane is always last at the budget
   size_t first_parked = 0;  // the same, of their parked events
   bool changed = true;      // see Engine::TakeChanged
+  const Lane* stepping = nullptr;
 
   Lane* Find(const LaneId& id) const {
     auto found = std::find_if(lanes.begin(), lanes.end(), [&](const auto& lane) { return lane->id() == id; });

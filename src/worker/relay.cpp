@@ -479,6 +479,17 @@ void Relay::PutDown() {
   }
 }
 
+bool Relay::Interrupted(LaneId* lane, const char** route) const {
+  const LaneId* id = engine_->Interrupted();
+  const auto owned = id == nullptr ? lanes_.end() : lanes_.find({id->route_id, id->lane});
+  if (owned == lanes_.end()) {
+    return false;
+  }
+  *lane = *id;
+  *route = owned->second.route.name.c_str();
+  return true;
+}
+
 void Relay::Turn() {
   wait_.timeout_ms = 0;
   wait_.descriptors.clear();

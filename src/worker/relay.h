@@ -33,6 +33,8 @@ class Relay {
   // One round: configuration, lanes, engine, shared memory. A part that cannot be done now (a table of outbox is
   // locked) is left for later and does not keep the others: only errors that are not from Postgres are thrown.
   void Turn();
+  // Where an error has come out of the last turn: the lane that it was of, and the name of its route; false: of none.
+  bool Interrupted(LaneId* lane, const char** route) const;
   // Throws the first error of the last turn, if there was one, for the server's log.
   void ThrowTrouble();
 

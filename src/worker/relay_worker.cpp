@@ -47,7 +47,13 @@ long RunTurn() {
   }
   if (error.rethrow == nullptr) {
     // Not a Postgres error but a bug or no memory: the engine's state may be inconsistent. Nothing is lost by leaving.
-    pg::Report(LOG, "outbox relay ends", error);
+    LaneId lane;
+    const char* route = nullptr;
+    const bool known = relay->Interrupted(&lane, &route);
+    pg::Report(WARNING,
+               known ? psprintf("outbox relay ends, at lane %d of route \"%s\"", static_cast<int>(lane.lane), route)
+                     : "outbox relay ends",
+               error);
     proc_exit(1);
   }
   if (error.rethrow->sqlerrcode != ERRCODE_QUERY_CANCELED || !StopRequested()) {
