@@ -44,7 +44,7 @@ END
 $find$;
 COMMENT ON FUNCTION outbox_internal.find_role() IS 'fills role_id of a right by pattern, also of a row that a dump brings';
 
--- Called where a role is renamed here, by the keeper (a role may be renamed in another database), and before a row is taken
+-- Called before and after a role is renamed here, by the keeper (a role may be renamed in another database), and before a row is taken
 -- for one role's. Nothing is counted by it: a row is the role's by its oid anyway.
 CREATE OR REPLACE FUNCTION outbox_internal.follow_role_names() RETURNS void
 LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $follow$

@@ -187,6 +187,16 @@ UPDATE outbox_internal.emit_right SET role_id = 10, system_identifier = 1 WHERE 
 SELECT may('regress_taken', 'shop.a'), may('regress_taken', 'other');
 SELECT outbox_internal.follow_role_names();
 SELECT role, role_id = 'regress_taken'::regrole AS found, system_identifier = (pg_control_system()).system_identifier AS here FROM outbox_internal.emit_right WHERE role = 'regress_taken';
+-- Renamed here before the keeper or adopt() has looked, as after pg_upgrade: the limit goes along, and is nobody else's.
+UPDATE outbox_internal.emit_right SET role_id = 10, system_identifier = 1 WHERE role = 'regress_taken';
+ALTER ROLE regress_taken RENAME TO regress_given;
+SELECT may('regress_given', 'shop.a'), may('regress_given', 'other');
+SELECT role, role_id = 'regress_given'::regrole AS found, system_identifier = (pg_control_system()).system_identifier AS here FROM outbox_internal.emit_right WHERE topics = '{shop.*}';
+ALTER ROLE regress_given RENAME TO regress_taken;
+-- adopt() looks, for roles that are renamed in other databases after it.
+UPDATE outbox_internal.emit_right SET role_id = 10, system_identifier = 1 WHERE role = 'regress_taken';
+SELECT outbox.adopt();
+SELECT role, role_id = 'regress_taken'::regrole AS found, system_identifier = (pg_control_system()).system_identifier AS here FROM outbox_internal.emit_right WHERE role = 'regress_taken';
 -- The other comes later, in this very session; so does a member of it, and a new name.
 CREATE ROLE regress_taken_missing;
 GRANT USAGE ON SCHEMA outbox TO regress_taken_missing;

@@ -185,7 +185,7 @@ bool RenamesRole(Node* statement) {
   return reinterpret_cast<RenameStmt*>(statement)->renameType == OBJECT_ROLE;
 }
 
-void RenameRoleInRights(Node*) {
+void FollowRoleNames(Node*) {
   if (HasTables(kOfRights)) {
     RunSql(Access::kWrite, "SELECT outbox_internal.follow_role_names()");
   }

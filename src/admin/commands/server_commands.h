@@ -31,6 +31,7 @@ void RenameServer(Node* statement);
 void LockPauses(Node* statement);
 // Of those that are not there any more.
 void DropPausesOfServers(Node* statement);
-void RenameRoleInRights(Node* statement);
+// Before a role is renamed, too: a right that another server's oid came with is found by the old name.
+void FollowRoleNames(Node* statement);
 
 }  // namespace outbox::admin

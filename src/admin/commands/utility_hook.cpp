@@ -108,7 +108,7 @@ constexpr Watch kWatches[] = {
     {.statement = T_DropStmt, .concerns = DropsServerOrWrapper, .before = LockPauses, .after = DropPausesOfServers},
     {.statement = T_DropOwnedStmt, .before = LockPauses, .after = DropPausesOfServers},
     {.statement = T_RenameStmt, .concerns = RenamesServer, .after = RenameServer},
-    {.statement = T_RenameStmt, .concerns = RenamesRole, .after = RenameRoleInRights},
+    {.statement = T_RenameStmt, .concerns = RenamesRole, .before = FollowRoleNames, .after = FollowRoleNames},
     {.statement = T_CreateForeignServerStmt, .concerns = HasWorkers, .after = NoteDestination},
     {.statement = T_AlterForeignServerStmt, .concerns = HasWorkers, .after = NoteDestination},
     {.statement = T_CreateUserMappingStmt, .concerns = HasWorkers, .after = NoteDestination},

@@ -171,6 +171,8 @@ int64 AdoptAll(bool keep_positions) {
   LockLanesToGo();
   LockPositionsToGo();
   RepairGuards();
+  // From now on a role that is renamed keeps its limit: what came with another server's oid was found by name.
+  RunSql(Access::kWrite, "SELECT outbox_internal.follow_role_names()");
   const RestoredRows restored = FindRestoredRows();
   // Whose it was, where that is another's.
   const Cell origin = RunSql(
