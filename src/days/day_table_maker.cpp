@@ -4,6 +4,7 @@
 #include "pg/entry.h"
 #include "pg/held_lock.h"
 #include "pg/identity.h"
+#include "pg/library_directory.h"
 #include "pg/log_line.h"
 #include "pg/transaction.h"
 #include "pg/transaction_end.h"
@@ -61,7 +62,7 @@ BackgroundWorkerHandle* StartMaker(int32 day) {
   worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
   worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
   worker.bgw_restart_time = BGW_NEVER_RESTART;
-  strlcpy(worker.bgw_library_name, "outbox", sizeof(worker.bgw_library_name));
+  pg::NameLibrary(worker.bgw_library_name, sizeof(worker.bgw_library_name));
   strlcpy(worker.bgw_function_name, "outbox_day_table_main", sizeof(worker.bgw_function_name));
   Job job = {MyDatabaseId, day};
   memcpy(worker.bgw_extra, &job, sizeof(job));

@@ -11,6 +11,12 @@ const char* LibraryFile() {
   return dladdr(reinterpret_cast<void*>(&LibraryFile), &info) == 0 ? nullptr : info.dli_fname;
 }
 
+void NameLibrary(char* name, size_t size) {
+  const char* file = LibraryFile();
+  const bool fits = file != nullptr && strlen(file) < size;  // 96 bytes before PostgreSQL 17
+  strlcpy(name, fits ? file : "outbox", size);
+}
+
 std::string LibraryDirectory() {
   const char* file = LibraryFile();
   if (file == nullptr) {

@@ -6,6 +6,7 @@
 #include "base/monotonic.h"
 #include "metrics/store.h"
 #include "pg/entry.h"
+#include "pg/library_directory.h"
 #include "pg/log_line.h"
 #include "pg/process_slots.h"
 #include "pg/settings.h"
@@ -570,7 +571,7 @@ void RegisterLauncher() {
   worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
   worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
   worker.bgw_restart_time = 1;
-  strlcpy(worker.bgw_library_name, "outbox", sizeof(worker.bgw_library_name));
+  pg::NameLibrary(worker.bgw_library_name, sizeof(worker.bgw_library_name));
   strlcpy(worker.bgw_function_name, "outbox_launcher_main", sizeof(worker.bgw_function_name));
   strlcpy(worker.bgw_name, "outbox launcher", sizeof(worker.bgw_name));
   strlcpy(worker.bgw_type, "outbox launcher", sizeof(worker.bgw_type));

@@ -2,6 +2,7 @@
 
 #include "pg/clock.h"
 #include "pg/entry.h"
+#include "pg/library_directory.h"
 #include "pg/log_line.h"
 #include "pg/transaction.h"
 #include "worker/start_mark.h"
@@ -87,7 +88,7 @@ bool StartWorker(const pg::SlotTicket& ticket, const char* database, BackgroundW
   worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
   worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
   worker.bgw_restart_time = BGW_NEVER_RESTART;  // the launcher restarts, with back-off and only where still wanted
-  strlcpy(worker.bgw_library_name, "outbox", sizeof(worker.bgw_library_name));
+  pg::NameLibrary(worker.bgw_library_name, sizeof(worker.bgw_library_name));
   pg_snprintf(worker.bgw_function_name, sizeof(worker.bgw_function_name), "outbox_%s_main", TypeName(ticket.kind));
   pg_snprintf(worker.bgw_type, sizeof(worker.bgw_type), "outbox %s", TypeName(ticket.kind));
   if (ticket.kind == pg::WorkerKind::kKeeper) {

@@ -49,7 +49,7 @@ sub stage_with
 	my $stage = PostgreSQL::Test::Utils::tempdir() . '/stage';
 	system('cp', '-rs', $ENV{OUTBOX_STAGE}, $stage) == 0 or die 'cp';
 	chomp(my $control = `find '$stage' -name outbox.control`);
-	system('cp', (map { "$ENV{OUTBOX_TOP}/test/upgrade/$_" } @scripts), dirname($control)) == 0 or die 'cp';
+	system('cp', (map { "$ENV{OUTBOX_TOP}/test/upgrade/$_" } @scripts), dirname($control)) == 0 or die 'cp' if @scripts;
 	return $conf =~ s/\Q$ENV{OUTBOX_STAGE}\E/$stage/gr;
 }
 
