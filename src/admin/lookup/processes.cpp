@@ -101,11 +101,9 @@ std::string WorkerStands(const WorkerView& worker) {
 }
 
 pg::Identities CountIdentities() {
-  return pg::Guard([] {
-    pg::Identities identities = {};
-    WithSpiAsOwner(Plan::kUsual, [&identities] { identities = pg::CountIdentities(); });
-    return identities;
-  });
+  pg::Identities identities = {};
+  pg::Guard([&identities] { WithSpiAsOwner(Plan::kUsual, [&identities] { identities = pg::CountIdentities(); }); });
+  return identities;
 }
 
 Cell WhyNobodyWorks() {
