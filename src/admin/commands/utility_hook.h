@@ -2,15 +2,19 @@
 // it is preloaded. There is one hook on utility statements, and one table (utility_hook.cpp) says which statements are
 // looked at, and by whom:
 //
-//   loss            nothing undelivered is lost, and no guard is taken away, without a word
-//   table_commands  what is done to the tables of outbox by other hands: ALTER TABLE, DROP, RENAME
+//   ../guard/loss     members of the extension that ALTER EXTENSION takes away
+//   table_commands    what is done to the tables of outbox by other hands: ALTER TABLE, DROP, RENAME
 //   trigger_commands, copy_commands, view_locks   likewise: their triggers, COPY, LOCK
-//   object_commands its functions, views, types and wrappers, by other hands
-//   server_commands DROP SERVER and its renaming, because routes name their server
-//   database_bar    DROP, ALTER and copying of a database, for which its workers have to leave
+//   object_commands   its functions, views, types and wrappers, by other hands
+//   server_commands   DROP SERVER and its renaming, because routes name their server
+//   user_mapping      a user mapping that nobody uses
+//   setting_commands  settings of the system, a database or a role
+//   database_bar      DROP, ALTER and copying of a database, for which its workers have to leave
 //
-// What is dropped along with other things (CASCADE, DROP OWNED) no utility hook sees: that is the object access hook's,
-// in loss_of_objects.cpp.
+// What a statement does along with what it says, or inside of another command, no utility hook sees: that is for object
+// access hooks, each where its subject is. loss_of_objects: what goes with other things (CASCADE, DROP OWNED).
+// trigger_commands and foreign_keys: triggers and foreign keys that are made. rows_of_another_version: what TRUNCATE
+// reaches.
 #pragma once
 
 #include "pg/prelude.h"

@@ -2,6 +2,9 @@
 // workers, too.) Statements nest, where one calls a function that runs another, and one may concern several tables, so
 // notes are of the table that a statement names, and the newest of them count. An error may have left notes of a
 // statement that was never ended: they are of another transaction, or of a savepoint that is over. Plain.
+//
+// From triggers of rows to the AFTER trigger of one table. What BEFORE triggers of several tables tell each other is
+// this_statement.h's, and lies in the executor's memory, which AFTER triggers do not find.
 #pragma once
 
 #include "pg/transaction.h"

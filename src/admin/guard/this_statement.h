@@ -2,8 +2,8 @@
 //
 // One statement concerns many rows and, as TRUNCATE ... CASCADE, many tables: what it was asked about once it is not
 // asked about again. A note lies in the memory of its statement and goes with it, whether it succeeds or not: neither
-// the number of a command nor that of a savepoint tells two statements apart. For BEFORE triggers; others find nothing.
-// All throw.
+// the number of a command nor that of a savepoint tells two statements apart. For BEFORE triggers, of any table;
+// others find nothing, and have statement_notes.h. All throw.
 #pragma once
 
 #include "pg/prelude.h"

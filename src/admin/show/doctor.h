@@ -63,13 +63,15 @@ void CheckIdentity(Findings* findings);
 void CheckProcesses(Findings* findings);
 void CheckClock(Findings* findings);
 void CheckDurability(Findings* findings);
+void CheckFigures(Findings* findings);
+// All that is said on a hot standby, which has no process of outbox and writes nothing.
+void CheckStandby(Findings* findings);
+
+// doctor_locks.cpp: who keeps others waiting
 // False: somebody has tables locked that the other checks read, for longer than a moment; nothing waits for that. Adds
 // a row then, and only then.
 bool CheckLocks(Findings* findings);
 void CheckHolders(Findings* findings);
-void CheckFigures(Findings* findings);
-// All that is said on a hot standby, which has no process of outbox and writes nothing.
-void CheckStandby(Findings* findings);
 
 // doctor_log.cpp: the log, its days and its disk
 void CheckDayTables(Findings* findings);
@@ -89,12 +91,14 @@ void CheckReplays(Findings* findings);
 
 // doctor_copies.cpp: rows that come and go by other ways
 void CheckAdoption(Findings* findings);
-void CheckGuards(Findings* findings);
-void CheckTriggers(Findings* findings);
-void CheckForeignKeys(Findings* findings);
 void CheckForeignRows(Findings* findings);
 void CheckPublications(Findings* findings);
 void CheckSubscriptions(Findings* findings);
+
+// doctor_guards.cpp: what guards the tables, and what somebody has hung on them
+void CheckGuards(Findings* findings);
+void CheckTriggers(Findings* findings);
+void CheckForeignKeys(Findings* findings);
 
 // doctor_row_triggers.cpp: those that call outbox.emit_row(). Returns how many rows it added: none where all is well.
 size_t CheckRowTriggers(Findings* findings);
