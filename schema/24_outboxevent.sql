@@ -6,7 +6,6 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 CREATE OR REPLACE FUNCTION outbox.emit_outboxevent() RETURNS trigger
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_emit_outboxevent';
-REVOKE ALL ON FUNCTION outbox.emit_outboxevent() FROM PUBLIC;
 COMMENT ON FUNCTION outbox.emit_outboxevent() IS 'trigger function for a view that stands where an outbox table stood: INSERT emits (columns by Debezium''s names id, aggregatetype, aggregateid, type, payload, tracingspancontext; others become headers), DELETE counts the row and does nothing';
 
 CREATE OR REPLACE VIEW outbox.outboxevent AS

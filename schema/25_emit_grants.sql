@@ -132,5 +132,3 @@ BEGIN
 END
 $revoke$;
 COMMENT ON FUNCTION outbox.revoke_emit(regrole) IS 'takes back what grant_emit() granted; USAGE on the schema unless the role has another right there';
-
-REVOKE ALL ON outbox_internal.emit_right FROM PUBLIC;

@@ -70,8 +70,4 @@ COMMENT ON COLUMN outbox.event_schemas.dataschema IS 'header dataschema of event
 COMMENT ON COLUMN outbox.event_schemas.changed_at IS 'when it was registered last';
 COMMENT ON COLUMN outbox.event_schemas.changed_by IS 'by whom';
 
-REVOKE ALL ON FUNCTION outbox_internal.check_json_schema(text, text, jsonb, integer, text),
-  outbox.event_schema(text, text, jsonb, integer, text), outbox.drop_event_schema(text, text) FROM PUBLIC;
-REVOKE ALL ON outbox_internal.event_schema FROM PUBLIC;
-REVOKE ALL ON outbox.event_schemas FROM PUBLIC;
 GRANT SELECT ON outbox.event_schemas TO pg_monitor;

@@ -15,4 +15,3 @@ COMMENT ON COLUMN outbox_internal.met_cluster.server IS 'foreign server; rows of
 COMMENT ON COLUMN outbox_internal.met_cluster.cluster IS 'the id of the cluster, as it says';
 COMMENT ON COLUMN outbox_internal.met_cluster.met_at IS 'when it was met for the first time, or again after another one';
 COMMENT ON COLUMN outbox_internal.met_cluster.former IS 'the one before; NULL: none is known';
-REVOKE ALL ON outbox_internal.met_cluster FROM PUBLIC;

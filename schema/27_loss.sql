@@ -139,5 +139,3 @@ COMMENT ON TRIGGER route_by_hand ON outbox.route IS 'audits what is not done by 
 CREATE OR REPLACE TRIGGER route_by_hand_truncate BEFORE TRUNCATE ON outbox.route FOR EACH STATEMENT EXECUTE FUNCTION outbox_internal.note_route();
 ALTER TABLE outbox.route ENABLE ALWAYS TRIGGER route_by_hand_truncate;
 COMMENT ON TRIGGER route_by_hand_truncate ON outbox.route IS 'audits what is not done by drop_route()';
-
-REVOKE ALL ON FUNCTION outbox_internal.refuse_loss(), outbox_internal.refuse_change(), outbox_internal.note_route() FROM PUBLIC;

@@ -10,7 +10,6 @@ CREATE OR REPLACE VIEW outbox_internal.adoptable AS
   WHERE f.aggregate_type OPERATOR(pg_catalog.<>) '' AND f.event_type OPERATOR(pg_catalog.<>) ''
     AND (f.payload IS NOT NULL OR f.aggregate_id IS NOT NULL)
     AND (f.deliver_at IS NULL OR pg_catalog.isfinite(f.deliver_at));
-REVOKE ALL ON outbox_internal.adoptable FROM PUBLIC;
 COMMENT ON VIEW outbox_internal.adoptable IS 'rows of outbox_internal.foreign_event that can have been events';
 COMMENT ON COLUMN outbox_internal.adoptable.row_location IS 'where the row of outbox_internal.foreign_event lies';
 COMMENT ON COLUMN outbox_internal.adoptable.received_at IS 'as in outbox_internal.foreign_event';
@@ -36,7 +35,6 @@ CREATE OR REPLACE VIEW outbox_internal.emitted_again AS
   WHERE NOT EXISTS (SELECT FROM outbox_internal.adoption a WHERE f.home OPERATOR(pg_catalog.=) ANY (a.later OPERATOR(pg_catalog.||) a.home) AND NOT f.subscribed
                     AND f.received_at OPERATOR(pg_catalog.<=) a.begun_at AND f.created_at IS NOT NULL AND f.id IS NOT NULL
                     AND f.xid IS NOT NULL);
-REVOKE ALL ON outbox_internal.emitted_again FROM PUBLIC;
 COMMENT ON VIEW outbox_internal.emitted_again IS 'rows of outbox_internal.foreign_event that outbox.adopt() emits under their own ids: what came by logical replication, by hand, or in the foreign_event of a dump';
 COMMENT ON COLUMN outbox_internal.emitted_again.received_at IS 'as in outbox_internal.foreign_event';
 COMMENT ON COLUMN outbox_internal.emitted_again.created_at IS 'as in outbox_internal.foreign_event';
@@ -62,7 +60,6 @@ BEGIN
   RETURN NEW;
 END
 $note$;
-REVOKE ALL ON FUNCTION outbox_internal.note_restore() FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.note_restore() IS 'notes where a dump brings the identity of its original';
 CREATE OR REPLACE TRIGGER note_restore BEFORE INSERT ON outbox_internal.identity FOR EACH ROW EXECUTE FUNCTION outbox_internal.note_restore();
 ALTER TABLE outbox_internal.identity ENABLE ALWAYS TRIGGER note_restore;
@@ -80,7 +77,6 @@ CREATE OR REPLACE VIEW outbox_internal.wrong_guard AS
                        'route_by_hand', 'route_by_hand_truncate', 'find_role', 'read_again', 'read_again_emptied', 'no_forgetting', 'note_restore')
           AND t.tgenabled OPERATOR(pg_catalog.<>) 'A')
          OR (t.tgname OPERATOR(pg_catalog.=) 'ignore_replicated' AND t.tgenabled OPERATOR(pg_catalog.<>) 'R'));
-REVOKE ALL ON outbox_internal.wrong_guard FROM PUBLIC;
 COMMENT ON VIEW outbox_internal.wrong_guard IS 'triggers of tables of outbox that do not fire when they should: switched off, or changed by a restore';
 COMMENT ON COLUMN outbox_internal.wrong_guard.relation IS 'table';
 COMMENT ON COLUMN outbox_internal.wrong_guard.trigger IS 'trigger';

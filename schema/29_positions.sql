@@ -19,7 +19,6 @@ BEGIN ATOMIC
     AND g.at OPERATOR(pg_catalog.>) $4 AND g.at OPERATOR(pg_catalog.<=) $5
   ORDER BY g.at DESC LIMIT 1;
 END;
-REVOKE ALL ON FUNCTION outbox_internal.newest_progress(bigint, integer, integer, timestamptz, timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.newest_progress(bigint, integer, integer, timestamptz, timestamptz) IS
   'the newest saved position, or that as of `until`, of a lane, or side lane, that was made at `since`: older rows are another one''s of that number';
 
@@ -33,7 +32,6 @@ CREATE OR REPLACE VIEW outbox_internal.lane_position AS
            IS DISTINCT FROM (p.window_from::text, p.window_to::text, p.done_to) AS carried
   FROM outbox_internal.lane l
   LEFT JOIN LATERAL outbox_internal.newest_progress(l.route_id, l.lane, 0, l.since) p ON true;
-REVOKE ALL ON outbox_internal.lane_position FROM PUBLIC;
 COMMENT ON VIEW outbox_internal.lane_position IS 'how far each lane has come';
 COMMENT ON COLUMN outbox_internal.lane_position.route_id IS 'route';
 COMMENT ON COLUMN outbox_internal.lane_position.lane IS 'lane';
@@ -55,7 +53,6 @@ CREATE OR REPLACE VIEW outbox_internal.side_lane_position AS
            IS DISTINCT FROM (p.window_from::text, p.window_to::text, p.done_to) AS carried
   FROM outbox_internal.side_lane s
   LEFT JOIN LATERAL outbox_internal.newest_progress(s.route_id, s.lane, s.side, s.since) p ON true;
-REVOKE ALL ON outbox_internal.side_lane_position FROM PUBLIC;
 COMMENT ON VIEW outbox_internal.side_lane_position IS 'how far each side lane has come';
 COMMENT ON COLUMN outbox_internal.side_lane_position.route_id IS 'route';
 COMMENT ON COLUMN outbox_internal.side_lane_position.lane IS 'lane that its topics left';
@@ -74,7 +71,6 @@ CREATE OR REPLACE VIEW outbox_internal.position AS
   UNION ALL
   SELECT s.route_id, s.lane, s.side, s.window_from, s.window_to, s.done_to
   FROM outbox_internal.side_lane_position s;
-REVOKE ALL ON outbox_internal.position FROM PUBLIC;
 COMMENT ON VIEW outbox_internal.position IS 'how far all lanes and side lanes have come';
 COMMENT ON COLUMN outbox_internal.position.route_id IS 'route';
 COMMENT ON COLUMN outbox_internal.position.lane IS 'lane';
@@ -91,7 +87,6 @@ CREATE OR REPLACE VIEW outbox_internal.claimable_lane AS
   WHERE l.home OPERATOR(pg_catalog.=) outbox_internal.home()
     AND NOT EXISTS (SELECT FROM outbox.route r WHERE r.id OPERATOR(pg_catalog.=) l.route_id
                     AND r.lanes_begun IS NOT NULL AND r.common_snapshot IS NULL);
-REVOKE ALL ON outbox_internal.claimable_lane FROM PUBLIC;
 COMMENT ON VIEW outbox_internal.claimable_lane IS 'lanes that a relay worker may claim: of this server, and not on their way to another number of lanes';
 COMMENT ON COLUMN outbox_internal.claimable_lane.route_id IS 'route';
 COMMENT ON COLUMN outbox_internal.claimable_lane.lane IS 'lane';
@@ -113,6 +108,5 @@ BEGIN ATOMIC
     AND t.side OPERATOR(pg_catalog.=) p.side
   WHERE r.id OPERATOR(pg_catalog.=) $1;
 END;
-REVOKE ALL ON FUNCTION outbox_internal.note_lane_start(bigint, timestamptz, text, pg_snapshot, pg_snapshot, timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.note_lane_start(bigint, timestamptz, text, pg_snapshot, pg_snapshot, timestamptz) IS
   'notes in outbox_internal.lane_start that all lanes of a route begin at this position, and where each of them is now';

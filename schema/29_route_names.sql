@@ -28,7 +28,6 @@ BEGIN ATOMIC
   )
   SELECT d.id, d.name, coalesce(d.since, d.created_at), d.until FROM named d;
 END;
-REVOKE ALL ON FUNCTION outbox_internal.route_names(timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.route_names(timestamptz) IS
   'which route had which name when, as far as what was noted since then asks for it';
 
@@ -40,5 +39,4 @@ BEGIN ATOMIC
   WHERE n.name OPERATOR(pg_catalog.=) $1 AND n.since OPERATOR(pg_catalog.<=) $2 AND n.until OPERATOR(pg_catalog.>=) $2
   LIMIT 1;
 END;
-REVOKE ALL ON FUNCTION outbox_internal.route_of_name(text, timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.route_of_name(text, timestamptz) IS 'the route that had the name then; none: it was dropped since';

@@ -11,7 +11,6 @@
 CREATE OR REPLACE FUNCTION outbox_internal.run_endpoint(run text) RETURNS text
   LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN pg_catalog.split_part($1, '.', 1);
-REVOKE ALL ON FUNCTION outbox_internal.run_endpoint(text) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.run_endpoint(text) IS 'what the runs have in common that are lives of the server at one configured address';
 
 CREATE OR REPLACE FUNCTION outbox_internal.server_runs(of_run text)
@@ -22,7 +21,6 @@ BEGIN ATOMIC
   FROM outbox_internal.server_run m
   WHERE outbox_internal.run_endpoint(m.run) OPERATOR(pg_catalog.=) outbox_internal.run_endpoint($1);
 END;
-REVOKE ALL ON FUNCTION outbox_internal.server_runs(text) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.server_runs(text) IS
   'the runs that were met at the address of this one; survived as both numbers of the stream id';
 
@@ -32,7 +30,6 @@ CREATE OR REPLACE FUNCTION outbox_internal.newest_run(of_run text)
 BEGIN ATOMIC
   SELECT m.run, m.number FROM outbox_internal.server_runs($1) m ORDER BY m.number DESC LIMIT 1;
 END;
-REVOKE ALL ON FUNCTION outbox_internal.newest_run(text) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.newest_run(text) IS
   'the run that was met last at the address of this one';
 
@@ -47,14 +44,12 @@ BEGIN ATOMIC
     AND m.number OPERATOR(pg_catalog.>)
       coalesce((SELECT h.number FROM outbox_internal.server_run h WHERE h.run OPERATOR(pg_catalog.=) $1), 0);
 END;
-REVOKE ALL ON FUNCTION outbox_internal.survived(text, bigint, bigint, timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.survived(text, bigint, bigint, timestamptz) IS
   'the last stream id of which all these meetings have shown that it is there, see outbox_internal.is_lost(); NULL: there were none, or they tell nothing';
 
 CREATE OR REPLACE FUNCTION outbox_internal.is_lost(acknowledged bigint[], at timestamptz, bound bigint[], there_to timestamptz) RETURNS boolean
   LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN $1 OPERATOR(pg_catalog.>) $3 AND $2 OPERATOR(pg_catalog.>) $4;
-REVOKE ALL ON FUNCTION outbox_internal.is_lost(bigint[], timestamptz, bigint[], timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.is_lost(bigint[], timestamptz, bigint[], timestamptz) IS
   'whether what was acknowledged under this id, and noted at that time, is lost, by outbox_internal.survived(); NULL: that tells nothing';
 
@@ -70,7 +65,6 @@ BEGIN ATOMIC
     FROM period p CROSS JOIN LATERAL outbox_internal.newest_progress($1, $2, $3, $4, p.run_after) n)
   SELECT p.run, greatest(p.run_after, $4), p.at FROM period p;
 END;
-REVOKE ALL ON FUNCTION outbox_internal.run_periods(bigint, integer, integer, timestamptz, timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.run_periods(bigint, integer, integer, timestamptz, timestamptz) IS
   'which runs acknowledged what a lane, or side lane, has written down after `since` and no later than `until`: from the newest back, a row for each time under one run';
 
@@ -85,7 +79,6 @@ BEGIN ATOMIC
   WHERE g.route_id OPERATOR(pg_catalog.=) $1 AND g.lane OPERATOR(pg_catalog.=) $2 AND g.side OPERATOR(pg_catalog.=) $3
     AND g.at OPERATOR(pg_catalog.>) $5 AND g.at OPERATOR(pg_catalog.<=) $6 AND g.run OPERATOR(pg_catalog.=) $4;
 END;
-REVOKE ALL ON FUNCTION outbox_internal.period_rows(bigint, integer, integer, text, timestamptz, timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.period_rows(bigint, integer, integer, text, timestamptz, timestamptz) IS
   'what a lane has written down in a period; reached: if the server has not kept this id, what the row tells of is lost, NULL: it tells nothing';
 
@@ -104,7 +97,6 @@ BEGIN ATOMIC
   SELECT s.side, p.run, p.after, p.upto
   FROM sides s CROSS JOIN LATERAL outbox_internal.run_periods($1, $2, s.side, $3, $4) p;
 END;
-REVOKE ALL ON FUNCTION outbox_internal.lane_periods(bigint, integer, timestamptz, timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.lane_periods(bigint, integer, timestamptz, timestamptz) IS
   'the periods of a lane and of its side lanes; see outbox_internal.run_periods()';
 
@@ -118,7 +110,6 @@ BEGIN ATOMIC
   WHERE outbox_internal.run_endpoint(p.run) OPERATOR(pg_catalog.=) outbox_internal.run_endpoint($3)
   ORDER BY p.upto DESC LIMIT 1;
 END;
-REVOKE ALL ON FUNCTION outbox_internal.lane_run(bigint, integer, text, timestamptz, timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.lane_run(bigint, integer, text, timestamptz, timestamptz) IS
   'the last run at the address of this one that has acknowledged anything to the lane; number 0: one that is not in outbox_internal.server_run';
 
@@ -141,7 +132,6 @@ BEGIN ATOMIC
   CROSS JOIN LATERAL outbox_internal.survived(h.run, 0, seen.number) k
   WHERE outbox_internal.run_endpoint(h.run) OPERATOR(pg_catalog.=) outbox_internal.run_endpoint($3);
 END;
-REVOKE ALL ON FUNCTION outbox_internal.judged_periods(bigint, integer, text, timestamptz, timestamptz, bigint) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.judged_periods(bigint, integer, text, timestamptz, timestamptz, bigint) IS
   'the periods in which the server of that run acknowledged something to the lane or its side lanes; lost is what outbox_internal.is_lost() says of bound and there_to, which is no news where it says so of known and known_there_to';
 
@@ -156,7 +146,6 @@ CREATE OR REPLACE VIEW outbox_internal.noted_lane AS
        WHERE ROW(g.route_id, g.lane, g.side) OPERATOR(pg_catalog.>) ROW(w.route_id, w.lane, w.side)
        ORDER BY g.route_id, g.lane, g.side LIMIT 1) n)
   SELECT w.route_id, w.lane, w.side FROM noted w;
-REVOKE ALL ON outbox_internal.noted_lane FROM PUBLIC;
 COMMENT ON VIEW outbox_internal.noted_lane IS 'lanes and side lanes that outbox_internal.progress has anything of, also those that are no more';
 COMMENT ON COLUMN outbox_internal.noted_lane.route_id IS 'route';
 COMMENT ON COLUMN outbox_internal.noted_lane.lane IS 'lane';
@@ -172,7 +161,6 @@ BEGIN ATOMIC
   WHERE p.run OPERATOR(pg_catalog.<>) $1
     AND outbox_internal.run_endpoint(p.run) OPERATOR(pg_catalog.=) outbox_internal.run_endpoint($1);
 END;
-REVOKE ALL ON FUNCTION outbox_internal.other_periods(text) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.other_periods(text) IS
   'the periods in which other runs than this one, at its address, acknowledged what any lane has written down';
 
@@ -184,7 +172,6 @@ CREATE OR REPLACE VIEW outbox_internal.latest_outcome AS
   WHERE o.outcome <> 'lost'
     AND NOT EXISTS (SELECT FROM outbox_internal.outcome n WHERE n.id = o.id AND n.route_id = o.route_id
                     AND n.created_at = o.created_at AND n.replay = o.replay AND n.outcome = 'lost' AND n.at > o.at);
-REVOKE ALL ON outbox_internal.latest_outcome FROM PUBLIC;
 COMMENT ON VIEW outbox_internal.latest_outcome IS 'outbox_internal.outcome without what a destination has lost since';
 COMMENT ON COLUMN outbox_internal.latest_outcome.at IS 'as in outbox_internal.outcome';
 COMMENT ON COLUMN outbox_internal.latest_outcome.route_id IS 'as in outbox_internal.outcome';

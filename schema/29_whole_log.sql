@@ -11,7 +11,6 @@ CREATE OR REPLACE VIEW outbox_internal.whole_log AS
   SELECT s.created_at, s.id, s.xid, s.aggregate_type, s.aggregate_id, s.event_type, s.payload, s.content_type, s.headers,
          s.topic, s.tableoid, s.ctid, s.deliver_at
   FROM outbox_internal.log_spare s;
-REVOKE ALL ON outbox_internal.whole_log FROM PUBLIC;
 COMMENT ON VIEW outbox_internal.whole_log IS 'all events: outbox_internal.log and outbox_internal.log_spare';
 COMMENT ON COLUMN outbox_internal.whole_log.created_at IS 'as in outbox_internal.log';
 COMMENT ON COLUMN outbox_internal.whole_log.id IS 'as in outbox_internal.log';
@@ -36,7 +35,6 @@ CREATE OR REPLACE VIEW outbox_internal.log_table AS
         WHERE i.inhparent OPERATOR(pg_catalog.=) 'outbox_internal.log'::pg_catalog.regclass
         UNION ALL SELECT 'outbox_internal.log_spare'::pg_catalog.regclass) t (relation)
   JOIN pg_catalog.pg_class c ON c.oid OPERATOR(pg_catalog.=) t.relation;
-REVOKE ALL ON outbox_internal.log_table FROM PUBLIC;
 COMMENT ON VIEW outbox_internal.log_table IS 'the tables that events are in: the day tables and outbox_internal.log_spare';
 COMMENT ON COLUMN outbox_internal.log_table.relation IS 'oid';
 COMMENT ON COLUMN outbox_internal.log_table.name IS 'without its schema, which is outbox_internal';
@@ -49,6 +47,5 @@ CREATE OR REPLACE FUNCTION outbox_internal.forgotten(payload bytea, headers json
   LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN $1 IS NULL THEN $2 IS NOT NULL AND $2 OPERATOR(pg_catalog.=) '{}'::pg_catalog.jsonb
             ELSE pg_catalog.octet_length($1) OPERATOR(pg_catalog.=) 0 AND coalesce($3, '') OPERATOR(pg_catalog.=) '' END;
-REVOKE ALL ON FUNCTION outbox_internal.forgotten(bytea, jsonb, text) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.forgotten(bytea, jsonb, text) IS
   'the row was emptied by outbox.forget(): nobody sends it any more';

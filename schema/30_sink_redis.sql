@@ -6,7 +6,6 @@
 
 CREATE OR REPLACE FUNCTION outbox_internal.redis_validator(options text[], catalog oid) RETURNS void
   LANGUAGE c STRICT AS 'MODULE_PATHNAME', 'outbox_validator';
-REVOKE ALL ON FUNCTION outbox_internal.redis_validator(text[], oid) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.redis_validator(text[], oid) IS 'checks the options of servers and user mappings of outbox_redis';
 
 DO $wrapper$

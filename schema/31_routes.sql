@@ -23,7 +23,6 @@ CREATE FUNCTION outbox.create_route(
   format          text    DEFAULT 'outbox'
 ) RETURNS bigint
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_create_route';
-REVOKE ALL ON FUNCTION outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval, text) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.create_route(text, text, text[], text[], text, text, integer, text, jsonb, text, integer, interval, interval, text) IS
   'sends matching events to a foreign server, starting at now, earliest or a timestamp; returns the id of the route';
 
@@ -43,11 +42,9 @@ CREATE FUNCTION outbox.alter_route(
   format          text    DEFAULT NULL
 ) RETURNS void
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_alter_route';
-REVOKE ALL ON FUNCTION outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb, text, integer, interval, interval, text) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.alter_route(text, text, text[], text[], text, text, integer, jsonb, text, integer, interval, interval, text) IS
   'changes a route, for events not sent yet; what is NULL stays as it is';
 
 CREATE FUNCTION outbox.drop_route(name text) RETURNS bigint
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_drop_route';
-REVOKE ALL ON FUNCTION outbox.drop_route(text) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.drop_route(text) IS 'ends a route; returns the number of its events that were never delivered, in the log and parked; NULL: not known, as it was edited by hand and cannot be read';

@@ -11,7 +11,6 @@ CREATE FUNCTION outbox.pause(
   reason         text DEFAULT NULL
 ) RETURNS boolean
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_pause';
-REVOKE ALL ON FUNCTION outbox.pause(text, text, text, text, text, text) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.pause(text, text, text, text, text, text) IS
   'stops a route, a destination (server), a topic of a route, or a key of a route (aggregate_type and aggregate_id); reason has to be given, and is kept; false: it was paused already';
 
@@ -24,7 +23,6 @@ CREATE FUNCTION outbox.resume(
   reason         text DEFAULT NULL
 ) RETURNS boolean
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_resume';
-REVOKE ALL ON FUNCTION outbox.resume(text, text, text, text, text, text) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.resume(text, text, text, text, text, text) IS
   'lets go what pause() stopped under the same arguments; false: it was not paused';
 

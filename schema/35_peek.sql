@@ -19,6 +19,5 @@ CREATE FUNCTION outbox.peek(
   deliver_at     timestamptz
 )
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_peek';
-REVOKE ALL ON FUNCTION outbox.peek(text, bigint) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.peek(text, bigint) IS
   'the events that each lane of a route would send next, from what it last recorded as done, in its order; up to limit per lane, and per side lane of topics that have left it. With a limit it looks at 100,000 events of the log at most, and says so where that did not do; NULL: at all that waits';

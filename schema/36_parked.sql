@@ -57,7 +57,6 @@ CREATE FUNCTION outbox.parked_content(
   route text DEFAULT NULL
 ) RETURNS TABLE (route text, created_at timestamptz, replay bigint, state text, payload bytea, payload_text text, content_type text, headers jsonb)
   LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_parked_content';
-REVOKE ALL ON FUNCTION outbox.parked_content(uuid, text) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.parked_content(uuid, text) IS
   'payload and headers of a parked event, one row per route; payload_text where the payload is UTF-8';
 
@@ -71,7 +70,6 @@ CREATE FUNCTION outbox.retry(
   payload_bytes bytea DEFAULT NULL
 ) RETURNS bigint
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_retry';
-REVOKE ALL ON FUNCTION outbox.retry(uuid, text, text, jsonb, jsonb, text, bytea) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.retry(uuid, text, text, jsonb, jsonb, text, bytea) IS
   'has a parked event tried at once, on one route or on all where it is parked, with what is given here in place of its own; returns on how many';
 
@@ -81,7 +79,6 @@ CREATE FUNCTION outbox.skip(
   route  text DEFAULT NULL
 ) RETURNS bigint
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_skip';
-REVOKE ALL ON FUNCTION outbox.skip(uuid, text, text) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.skip(uuid, text, text) IS
   'gives a parked event up, whatever its state, and lets its key go on; returns on how many routes. One that waits in the log is not parked: pause its key first, and skip it when status() says blocked';
 
@@ -91,7 +88,6 @@ CREATE FUNCTION outbox.discard(
   route  text DEFAULT NULL
 ) RETURNS bigint
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_discard';
-REVOKE ALL ON FUNCTION outbox.discard(uuid, text, text) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.discard(uuid, text, text) IS
   'gives a dead letter up; returns on how many routes';
 
@@ -113,7 +109,6 @@ CREATE PROCEDURE outbox.redrive(
   INOUT events   bigint      DEFAULT NULL
 )
   LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_redrive';
-REVOKE ALL ON PROCEDURE outbox.redrive(text, text, text, text, text, timestamptz, timestamptz, text, boolean, bigint, numeric, text, bigint) FROM PUBLIC;
 COMMENT ON PROCEDURE outbox.redrive(text, text, text, text, text, timestamptz, timestamptz, text, boolean, bigint, numeric, text, bigint) IS
   'has dead letters tried again, oldest first, in batches that it commits; since and until: when they failed; error: class, code or message; * stands for any run of characters in topic, aggregate_type, event_type and error, and for itself in aggregate_id. A dry run unless told otherwise';
 
@@ -132,6 +127,5 @@ CREATE PROCEDURE outbox.discard_dead_letters(
   INOUT events   bigint      DEFAULT NULL
 )
   LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_discard_dead_letters';
-REVOKE ALL ON PROCEDURE outbox.discard_dead_letters(text, text, text, text, text, timestamptz, timestamptz, text, boolean, bigint, text, bigint) FROM PUBLIC;
 COMMENT ON PROCEDURE outbox.discard_dead_letters(text, text, text, text, text, timestamptz, timestamptz, text, boolean, bigint, text, bigint) IS
   'gives dead letters up, in batches that it commits; the filters of redrive(); a dry run unless told otherwise';

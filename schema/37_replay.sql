@@ -56,12 +56,10 @@ CREATE PROCEDURE outbox.replay(
   include_given_up boolean   DEFAULT false
 )
   LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_replay';
-REVOKE ALL ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint, boolean) FROM PUBLIC;
 COMMENT ON PROCEDURE outbox.replay(timestamptz, timestamptz, text, text, text, uuid[], text, text, boolean, numeric, text, bigint, bigint, boolean) IS
   'sends events that a route has delivered once more, to it or to another route, under their own ids and with the header outbox-replay; a dry run unless told otherwise. * stands for any run of characters in aggregate_type and event_type, and for itself in aggregate_id. since and until are compared with created_at, whose clock may be some seconds ahead of the wall clock after a restart. What people have skipped or discarded is left alone, unless include_given_up says otherwise. Interrupted, it goes on when it is called with nothing but its number and dry_run => false';
 
 CREATE FUNCTION outbox.cancel_replay(number bigint, reason text DEFAULT NULL) RETURNS bigint
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_cancel_replay';
-REVOKE ALL ON FUNCTION outbox.cancel_replay(bigint, text) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.cancel_replay(bigint, text) IS
   'ends a replay, also one that is being copied or was interrupted; what has not been sent yet will not be, but its dead letters stay; returns how many events that are';

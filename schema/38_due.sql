@@ -11,7 +11,6 @@ CREATE OR REPLACE VIEW outbox_internal.due_keyed AS
               THEN coalesce(p.due_since, greatest(p.created_at, p.deliver_at)) END AS turn_since
   FROM outbox_internal.parked p
   WHERE p.due_at IS NOT NULL AND p.order_key IS NOT NULL;
-REVOKE ALL ON outbox_internal.due_keyed FROM PUBLIC;
 COMMENT ON VIEW outbox_internal.due_keyed IS 'parked events with a key that have a time at which they are sent';
 COMMENT ON COLUMN outbox_internal.due_keyed.route_id IS 'route';
 COMMENT ON COLUMN outbox_internal.due_keyed.lane IS 'lane whose owner sends it';
@@ -32,7 +31,6 @@ CREATE OR REPLACE VIEW outbox_internal.due_shared AS
          p.error_message
   FROM outbox_internal.parked p
   WHERE p.due_at IS NOT NULL AND p.order_key IS NULL;
-REVOKE ALL ON outbox_internal.due_shared FROM PUBLIC;
 COMMENT ON VIEW outbox_internal.due_shared IS 'parked events without a key that have a time at which they are sent';
 COMMENT ON COLUMN outbox_internal.due_shared.route_id IS 'route';
 COMMENT ON COLUMN outbox_internal.due_shared.lane IS 'lane that parked it or sent it last';

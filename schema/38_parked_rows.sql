@@ -13,7 +13,6 @@ BEGIN ATOMIC
   FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2), pg_catalog.unnest($3), pg_catalog.unnest($4))
     AS u (route_id, micros, id, replay);
 END;
-REVOKE ALL ON FUNCTION outbox_internal.parked_keys(bigint[], bigint[], uuid[], bigint[]) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.parked_keys(bigint[], bigint[], uuid[], bigint[]) IS
   'primary keys of outbox_internal.parked, from a column each; created_at in Unix microseconds';
 
@@ -28,7 +27,6 @@ BEGIN ATOMIC
                   pg_catalog.unnest($5), pg_catalog.unnest($6), pg_catalog.unnest($7))
     AS u (route_id, micros, id, replay, topic, order_key, lane);
 END;
-REVOKE ALL ON FUNCTION outbox_internal.placed_rows(bigint[], bigint[], uuid[], bigint[], text[], bigint[], integer[]) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.placed_rows(bigint[], bigint[], uuid[], bigint[], text[], bigint[], integer[]) IS
   'rows of outbox_internal.parked with what their lane knows them by, from a column each; created_at in Unix microseconds';
 
@@ -54,6 +52,5 @@ BEGIN ATOMIC
          OR p.error_message OPERATOR(pg_catalog.~~) $8)
     AND coalesce(p.failed_at, p.parked_at) OPERATOR(pg_catalog.<=) $9;
 END;
-REVOKE ALL ON FUNCTION outbox_internal.dead_letters(text, text, text, text, text, timestamptz, timestamptz, text, timestamptz) FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.dead_letters(text, text, text, text, text, timestamptz, timestamptz, text, timestamptz) IS
   'dead letters that match the filters of redrive() and discard_dead_letters(), and had failed by failed_to';

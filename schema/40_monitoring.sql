@@ -9,7 +9,6 @@ CREATE FUNCTION outbox_internal.destination(
   OUT paused_by text, OUT pause_reason text
 ) RETURNS SETOF record
   LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_destination';
-REVOKE ALL ON FUNCTION outbox_internal.destination() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox_internal.destination() TO pg_monitor;
 COMMENT ON FUNCTION outbox_internal.destination() IS 'behind the view outbox.destination';
 
@@ -38,7 +37,6 @@ CREATE FUNCTION outbox_internal.worker(
   OUT state text
 ) RETURNS SETOF record
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_worker';
-REVOKE ALL ON FUNCTION outbox_internal.worker() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox_internal.worker() TO pg_monitor;
 COMMENT ON FUNCTION outbox_internal.worker() IS 'behind the view outbox.worker';
 
@@ -64,14 +62,12 @@ CREATE FUNCTION outbox.status(
   OUT window_to pg_snapshot, OUT replay bigint, OUT reason text
 ) RETURNS SETOF record
   LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_status';
-REVOKE ALL ON FUNCTION outbox.status(uuid) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox.status(uuid) TO pg_monitor;
 COMMENT ON FUNCTION outbox.status(uuid) IS
   'one row per route that the event matches, and per replay: uncommitted (by this transaction), pending, paused, delivered, retrying, blocked, scheduled, due (its deliver_at has come, or what it waited for in its key has gone: it goes next, or waits for what error_* and reason say), dead, skipped, discarded, passed over (the route was moved behind it by seek() or adopt(keep_positions => false)) or not known (alter_route() has made the route want it, and may have come when it had passed it already); not routed where it matches none, or is older than they; no row where there is no such event. Delivered: place is where exactly, places the first and last offset or stream id of its window (window_from, window_to); NULL where that is not known exactly any more. attempts counts refusals; error_* is the last of them, of an event that is pending or due what is in its way. reason: why it was paused, skipped or discarded, or what it waits for';
 
 CREATE FUNCTION outbox.version() RETURNS text
   LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_version';
-REVOKE ALL ON FUNCTION outbox.version() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox.version() TO pg_monitor;
 COMMENT ON FUNCTION outbox.version() IS 'versions of the loaded library and of the installed extension; they should be equal';
 

@@ -16,7 +16,6 @@ CREATE OR REPLACE FUNCTION outbox.events_of(
   forgotten     boolean
 )
   LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_events_of';
-REVOKE ALL ON FUNCTION outbox.events_of(text, text, timestamptz, bigint) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox.events_of(text, text, timestamptz, bigint) TO pg_monitor;
 COMMENT ON FUNCTION outbox.events_of(text, text, timestamptz, bigint) IS
   'committed events of one key, the newest first, as many as limit (10000 at most), without payloads and headers; topic: the one of its own; forgotten: erased by forget(). The log has no index by key: all events since then are read through, a million in about a second. status(id) says what became of each';

@@ -5,13 +5,11 @@ CREATE OR REPLACE FUNCTION outbox_internal.process(
   OUT database text, OUT process text, OUT wanted integer, OUT running integer, OUT state text, OUT detail text
 ) RETURNS SETOF record
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_process';
-REVOKE ALL ON FUNCTION outbox_internal.process() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox_internal.process() TO pg_monitor;
 COMMENT ON FUNCTION outbox_internal.process() IS 'behind the view outbox.process';
 
 CREATE OR REPLACE VIEW outbox.process AS
   SELECT p.database, p.process, p.wanted, p.running, p.state, p.detail FROM outbox_internal.process() p;
-REVOKE ALL ON outbox.process FROM PUBLIC;
 GRANT SELECT ON outbox.process TO pg_monitor;
 COMMENT ON VIEW outbox.process IS 'background processes of all databases that use outbox: how many should run, how many do, why not, and what max_worker_processes has to be';
 COMMENT ON COLUMN outbox.process.database IS 'NULL: of the whole server';

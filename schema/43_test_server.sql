@@ -9,6 +9,5 @@ CREATE OR REPLACE FUNCTION outbox.test_server(
   OUT "check" text, OUT ok boolean, OUT detail text, OUT hint text, OUT error_class text, OUT error_code text
 ) RETURNS SETOF record
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_test_server';
-REVOKE ALL ON FUNCTION outbox.test_server(text, text, interval) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.test_server(text, text, interval) IS
   'connects to a destination as a relay worker would, logs in, looks at a topic and writes nothing; a row for each thing that was looked at, the last one says what is wrong';

@@ -15,7 +15,6 @@ CREATE OR REPLACE VIEW outbox_internal.waiting AS
          p.attempts, p.error_class, p.error_code, p.error_message
   FROM outbox_internal.parked p
   WHERE p.order_key IS NOT NULL AND p.state IN ('retrying', 'blocked');
-REVOKE ALL ON outbox_internal.waiting FROM PUBLIC;
 GRANT SELECT ON outbox_internal.waiting TO pg_monitor;
 COMMENT ON VIEW outbox_internal.waiting IS 'parked events that wait for their turn in their key; see outbox_internal.key_head()';
 COMMENT ON COLUMN outbox_internal.waiting.route_id IS 'route';
@@ -48,7 +47,6 @@ BEGIN ATOMIC
     AND ROW(d.created_at, d.replay, d.id) OPERATOR(pg_catalog.>=) ROW($4, $5, $6)
   ORDER BY d.created_at, d.replay, d.id LIMIT 1;
 END;
-REVOKE ALL ON FUNCTION outbox_internal.key_dead(bigint, bigint, boolean, timestamptz, bigint, uuid) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox_internal.key_dead(bigint, bigint, boolean, timestamptz, bigint, uuid) TO pg_monitor;
 COMMENT ON FUNCTION outbox_internal.key_dead(bigint, bigint, boolean, timestamptz, bigint, uuid) IS
   'the first dead letter that holds the key; none where the route does not block (on_failure); from a place: the first at or behind that';
@@ -80,7 +78,6 @@ BEGIN ATOMIC
          WHERE ROW(d.created_at, d.replay, d.id) OPERATOR(pg_catalog.<) ROW($4, $5, $6))) h
   ORDER BY h.created_at, h.replay, h.id LIMIT 1;
 END;
-REVOKE ALL ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid, timestamptz, bigint, uuid, timestamptz, bigint, uuid) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid, timestamptz, bigint, uuid, timestamptz, bigint, uuid) TO pg_monitor;
 COMMENT ON FUNCTION outbox_internal.key_head(bigint, bigint, boolean, timestamptz, bigint, uuid, timestamptz, bigint, uuid, timestamptz, bigint, uuid) IS
   'the row of outbox_internal.parked that goes first of a key; before a place: the first that goes before that; from places: of what waits, and of dead letters, the first at or behind those';
@@ -93,7 +90,6 @@ CREATE OR REPLACE VIEW outbox_internal.holding AS
   FROM outbox_internal.parked d
   JOIN outbox.route r ON r.id OPERATOR(pg_catalog.=) d.route_id
   WHERE d.state OPERATOR(pg_catalog.=) 'dead' AND d.order_key IS NOT NULL AND r.on_failure OPERATOR(pg_catalog.=) 'block';
-REVOKE ALL ON outbox_internal.holding FROM PUBLIC;
 COMMENT ON VIEW outbox_internal.holding IS 'all parked events that hold their key: those that wait, and dead letters of routes that block (on_failure)';
 COMMENT ON COLUMN outbox_internal.holding.route_id IS 'route';
 COMMENT ON COLUMN outbox_internal.holding.order_key IS 'key: resolved topic, aggregate type and id, as a hash';
@@ -113,7 +109,6 @@ BEGIN ATOMIC
     AND coalesce(z.topic, '') OPERATOR(pg_catalog.=) '' AND coalesce(z.aggregate_type, '') OPERATOR(pg_catalog.=) $2
     AND coalesce(z.aggregate_id, '') OPERATOR(pg_catalog.=) $3;
 END;
-REVOKE ALL ON FUNCTION outbox_internal.key_pause(bigint, text, text) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox_internal.key_pause(bigint, text, text) TO pg_monitor;
 COMMENT ON FUNCTION outbox_internal.key_pause(bigint, text, text) IS 'why the key is paused; no row: it is not';
 

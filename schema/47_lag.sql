@@ -10,7 +10,6 @@ CREATE OR REPLACE FUNCTION outbox_internal.lanes(
   OUT error_since timestamptz, OUT overdue bigint
 ) RETURNS SETOF record
   LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_lag';
-REVOKE ALL ON FUNCTION outbox_internal.lanes() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox_internal.lanes() TO pg_monitor;
 COMMENT ON FUNCTION outbox_internal.lanes() IS 'behind the view outbox.lag';
 

@@ -4,6 +4,5 @@
 
 CREATE OR REPLACE FUNCTION outbox.reset_clock(force boolean DEFAULT false) RETURNS interval
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_reset_clock';
-REVOKE ALL ON FUNCTION outbox.reset_clock(boolean) FROM PUBLIC;
 COMMENT ON FUNCTION outbox.reset_clock(boolean) IS
   'puts this database''s clock of events back to the server''s, and says how far; waits up to ten seconds until all is delivered and no transaction that has emitted is open, else refuses. force: also with events undelivered, which may then arrive after later ones of their key. Consumers of newest values need reprocess() then';

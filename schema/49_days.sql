@@ -6,14 +6,12 @@ CREATE OR REPLACE FUNCTION outbox_internal.day(
   OUT oldest_undelivered timestamptz, OUT held_by text, OUT goes_at timestamptz
 ) RETURNS SETOF record
   LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_day';
-REVOKE ALL ON FUNCTION outbox_internal.day() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox_internal.day() TO pg_monitor;
 COMMENT ON FUNCTION outbox_internal.day() IS 'behind the view outbox.day';
 
 CREATE OR REPLACE VIEW outbox.day AS
   SELECT d.day, d.log_table, d.state, d.rows, d.bytes, d.undelivered, d.undelivered_capped, d.oldest_undelivered, d.held_by, d.goes_at
   FROM outbox_internal.day() d;
-REVOKE ALL ON outbox.day FROM PUBLIC;
 GRANT SELECT ON outbox.day TO pg_monitor;
 COMMENT ON VIEW outbox.day IS 'the log by days, in UTC: how large each is, what keeps it, and when it goes. No day is dropped while a transaction that has looked here is open';
 COMMENT ON COLUMN outbox.day.day IS 'NULL: outbox_internal.log_spare, whose events are of several days';
@@ -35,6 +33,5 @@ CREATE OR REPLACE PROCEDURE outbox.drop_expired(
   INOUT bytes bigint   DEFAULT NULL
 )
   LANGUAGE c AS 'MODULE_PATHNAME', 'outbox_drop_expired';
-REVOKE ALL ON PROCEDURE outbox.drop_expired(boolean, interval, text, bigint, bigint) FROM PUBLIC;
 COMMENT ON PROCEDURE outbox.drop_expired(boolean, interval, text, bigint, bigint) IS
   'drops days of the log that every route has delivered and that ended longer ago than outbox.retention, or than keep, which takes its place: replay(), seek() and status() know of them no more. Never what is undelivered, nor a day that somebody has locked. A dry run unless told otherwise; says of each day what keeps it. Returns how many, and how large they were';

@@ -7,14 +7,12 @@ CREATE OR REPLACE FUNCTION outbox_internal.progress_view(
   OUT total bigint, OUT total_estimated boolean, OUT rate numeric, OUT time_left interval, OUT hint text
 ) RETURNS SETOF record
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_progress';
-REVOKE ALL ON FUNCTION outbox_internal.progress_view() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox_internal.progress_view() TO pg_monitor;
 COMMENT ON FUNCTION outbox_internal.progress_view() IS 'behind the view outbox.pg_stat_progress_outbox';
 
 CREATE OR REPLACE VIEW outbox.pg_stat_progress_outbox AS
   SELECT p.command, p.pid, p.who, p.route, p.phase, p.since, p.done, p.total, p.total_estimated, p.rate, p.time_left, p.hint
   FROM outbox_internal.progress_view() p;
-REVOKE ALL ON outbox.pg_stat_progress_outbox FROM PUBLIC;
 GRANT SELECT ON outbox.pg_stat_progress_outbox TO pg_monitor;
 COMMENT ON VIEW outbox.pg_stat_progress_outbox IS 'what takes long and is under way: replays, redrives, dead letters that are discarded, changes of the number of lanes, backlogs that are drained';
 COMMENT ON COLUMN outbox.pg_stat_progress_outbox.command IS 'replay, redrive, discard, lane change, or drain: a route that has had events waiting, read or not, for three seconds';

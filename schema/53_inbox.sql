@@ -141,12 +141,10 @@ COMMENT ON FUNCTION outbox_internal.day_of_id(uuid) IS 'the UTC day of the time 
 
 CREATE OR REPLACE FUNCTION outbox_internal.received(OUT consumer text, OUT what text, OUT day date, OUT rows bigint, OUT bytes bigint) RETURNS SETOF record
   LANGUAGE c STABLE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_received';
-REVOKE ALL ON FUNCTION outbox_internal.received() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION outbox_internal.received() TO pg_monitor;
 COMMENT ON FUNCTION outbox_internal.received() IS 'behind the view outbox.received';
 
 CREATE OR REPLACE VIEW outbox.received AS SELECT r.consumer, r.what, r.day, r.rows, r.bytes FROM outbox_internal.received() r;
-REVOKE ALL ON outbox.received FROM PUBLIC;
 GRANT SELECT ON outbox.received TO pg_monitor;
 COMMENT ON VIEW outbox.received IS 'what the inbox holds, by consumer';
 COMMENT ON COLUMN outbox.received.consumer IS 'consumer';

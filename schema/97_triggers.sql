@@ -32,7 +32,6 @@ BEGIN
     E'\n) v (relation, trigger_name, type, function, columns, conditional, enabled, definition)');
 END
 $made$;
-REVOKE ALL ON FUNCTION outbox_internal.own_triggers() FROM PUBLIC;
 COMMENT ON FUNCTION outbox_internal.own_triggers() IS 'triggers of tables and views of outbox as this version makes them';
 
 -- Day tables of the log have the triggers of statements each; those of rows they have of their parents.
@@ -56,7 +55,6 @@ CREATE OR REPLACE VIEW outbox_internal.missing_trigger AS
     OR f.nspname OPERATOR(pg_catalog.||) '.' OPERATOR(pg_catalog.||) p.proname IS DISTINCT FROM o.function
     OR (SELECT pg_catalog.string_agg(a.attname, ' ' ORDER BY a.attname) FROM pg_catalog.pg_attribute a
         WHERE a.attrelid OPERATOR(pg_catalog.=) t.tgrelid AND a.attnum OPERATOR(pg_catalog.=) ANY (t.tgattr)) IS DISTINCT FROM o.columns;
-REVOKE ALL ON outbox_internal.missing_trigger FROM PUBLIC;
 COMMENT ON VIEW outbox_internal.missing_trigger IS 'triggers of outbox that are not there any more, or are something else than was made';
 COMMENT ON COLUMN outbox_internal.missing_trigger.relation IS 'table, or view';
 COMMENT ON COLUMN outbox_internal.missing_trigger.trigger_name IS 'trigger';

@@ -1,7 +1,7 @@
 -- ---------------------------------------------------------------------------------------------------------------------
 -- Whom what the sections above made belongs to, in a fresh install and in a step from one version to the next.
--- PUBLIC gets nothing. The input and output of json_arg stay open, because casts run them with the caller's rights; they do
--- nothing but check JSON.
+-- PUBLIC gets nothing, which no section has to say. The input and output of json_arg stay open, because casts run them
+-- with the caller's rights; they do nothing but check JSON.
 -- ---------------------------------------------------------------------------------------------------------------------
 DO $public$
 DECLARE
