@@ -60,6 +60,7 @@ bool Engine::Impl::CheckServer(Destination* destination) {
 // Handles deaths of the lanes' sink, and tells the breaker whether it can be used.
 bool Engine::Impl::CheckHealth(Destination* destination) {
   const sink::Health& health = destination->health();
+  const Error* const down = destination->down();
   Breaker& breaker = destination->breaker();
   bool worked = false;
   const auto trip = [&](const Error& error) {
@@ -78,10 +79,10 @@ bool Engine::Impl::CheckHealth(Destination* destination) {
     }
     worked = true;
   }
-  if (!health.up && breaker.closed()) {
-    trip(health.error);
-  } else if (!health.up && !worked && health.changes != destination->explained) {
-    breaker.Explain(health.error);
+  if (down != nullptr && breaker.closed()) {
+    trip(*down);
+  } else if (down != nullptr && !worked && (down != &health.error || health.changes != destination->explained)) {
+    breaker.Explain(*down);
   }
   destination->explained = health.changes;
   for (const bool second : {false, true}) {
@@ -90,8 +91,8 @@ bool Engine::Impl::CheckHealth(Destination* destination) {
       breaker.Forget(late);
     }
   }
-  if (!health.up) {
-    breaker.GiveUp(health.error, turn.now, turn.clock->WallMicros(), turn.clock->Random());
+  if (down != nullptr) {
+    breaker.GiveUp(*down, turn.now, turn.clock->WallMicros(), turn.clock->Random());
   } else {
     breaker.PassOn(turn.now);
     if (breaker.state() == Breaker::State::kHalfOpen && !destination->sink()->awaits_admission() &&
@@ -285,7 +286,7 @@ void Engine::Impl::SwapSinks() {
     }
     uint64_t outstanding = 0;
     ForLanesOf(destination.get(), [&](Lane* lane) { outstanding += lane->outstanding(SinkUse::kMain); });
-    if (outstanding == 0 || !destination->health().up || turn.now >= destination->drain_deadline()) {
+    if (outstanding == 0 || destination->down() != nullptr || turn.now >= destination->drain_deadline()) {
       Swap(destination.get());
     }
   }

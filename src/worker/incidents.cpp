@@ -53,6 +53,11 @@ std::string HintFor(const Error& error) {
              "outbox.doctor().";
     case ErrorClass::kTopic:
       return std::string(pg::TopicHint(error.code)) + "; its events then follow by themselves. See outbox.lag.";
+    case ErrorClass::kInternal:
+      if (const char* known = pg::ServersHint(error.code, error.message)) {
+        return known;
+      }
+      [[fallthrough]];
     default:
       return "It is tried again by itself; see outbox.destination and outbox.lag.";
   }
@@ -310,7 +315,9 @@ void Incidents::SeeDestination(const relay::DestinationStatus& status, const std
     case Line::kTrouble:
       if (board_.MaySay(episode->trouble, *error, now, kSayAgain, error->code == kLostWrites)) {
         SayTrouble({.destination = server}, episode->what + " is", "", *error,
-                   "Its events stay in the log and are sent when it answers again.");
+                   error->error_class == ErrorClass::kInternal
+                       ? "Its events stay in the log and are sent when that is over."
+                       : "Its events stay in the log and are sent when it answers again.");
       }
       break;
     case Line::kBack:

@@ -58,7 +58,8 @@ bool RelayPublisher::Publish(const RelayState& state) {
       continue;
     }
     incidents_.SeeLane(status, owned->route, now);
-    if (status.id.side == 0 && status.error != nullptr && status.error->error_class == ErrorClass::kInternal) {
+    if (status.id.side == 0 && status.error != nullptr && status.error->error_class == ErrorClass::kInternal &&
+        !status.of_destination) {
       well = false;
       ComplainOf(*owned, status);
     }

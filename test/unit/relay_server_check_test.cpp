@@ -20,19 +20,19 @@ class FakeServerRuns : public ServerRuns {
                                                           : none) {
       out->push_back({stream, "1-1"});
     }
-    return Answer();
+    return Answer("streams");
   }
   Status Lost(const std::string& server_run, std::span<const sink::StreamEnd>, bool* out) override {
     calls.push_back("lost " + server_run);
     *out = lost;
-    return Answer();
+    return Answer("lost");
   }
   Status Record(const std::string& server_run, std::span<const sink::StreamEnd> ends) override {
     calls.push_back("record " + server_run);
     for (const sink::StreamEnd& end : ends) {
       calls.back() += " " + end.stream + "=" + end.last;
     }
-    return Answer();
+    return Answer("record");
   }
 
   std::vector<std::string> streams;
@@ -40,10 +40,14 @@ class FakeServerRuns : public ServerRuns {
   size_t more = 0;  // answers without which it asks on
   bool lost = false;
   std::vector<std::string> calls;
-  int failures = 0;  // so many calls fail first
+  int failures = 0;   // so many calls fail first
+  std::string fails;  // each such call does
+  const char* trouble = "57014";
 
  private:
-  Status Answer() { return failures-- > 0 ? Status(ErrorClass::kInternal, "57014", "in trouble") : Status(); }
+  Status Answer(const char* call) {
+    return failures-- > 0 || fails == call ? Status(ErrorClass::kInternal, trouble, "in trouble") : Status();
+  }
 };
 
 class ServerCheckTest : public EngineTest {
@@ -72,7 +76,12 @@ class ServerCheckTest : public EngineTest {
     }
     return order;
   }
+  DestinationStatus Destination() {
+    engine->Destinations(&destinations);
+    return destinations[0];
+  }
   FakeServerRuns* servers = nullptr;
+  std::vector<DestinationStatus> destinations;
 };
 
 TEST_F(ServerCheckTest, TheFirstIsAdmittedAndProgressSaysWho) {
@@ -444,6 +453,124 @@ TEST_F(ServerCheckTest, WhileTheTablesAreInTroubleNothingIsWritten) {
   bad = false;
   Pass(60'000'000);
   EXPECT_EQ(sink->admitted.back(), "c");
+}
+
+// Nothing is sent, by no lane, and nobody else knows why.
+TEST_F(ServerCheckTest, WhatCannotBeFoundOutIsTroubleOfTheDestination) {
+  Begin();
+  servers->streams = {"s"};
+  for (const char* call : {"streams", "lost", "record"}) {
+    const std::string server_run = std::string("run ") + call;
+    servers->fails = call;
+    sink->Meet(server_run);
+    server.EmitCommitted("k");
+    Turn(true);
+    sink->AnswerEnds({{"s", "5-0"}});
+    Pass(1'000'000);
+    ASSERT_NE(sink->admitted.back(), server_run);
+    EXPECT_NE(Destination().state, BreakerState::kClosed);
+    EXPECT_EQ(Destination().reason.code, "57014") << call;
+    EXPECT_EQ(Destination().reason.message,
+              "nothing is sent before it is known what its server may have lost, and that cannot be found out: in "
+              "trouble");
+    ASSERT_NE(Status().error, nullptr);
+    EXPECT_EQ(Status().error->code, "57014");
+    EXPECT_TRUE(Status().of_destination);
+    servers->calls.clear();
+    Pass(60'000'000);
+    EXPECT_LT(servers->calls.size(), 60u) << "it is tried again ever more seldom";
+    EXPECT_EQ(Destination().trips, 1);
+
+    servers->fails.clear();
+    for (int i = 0; i < 600 && sink->admitted.back() != server_run; ++i) {
+      Pass(10'000);
+    }
+    ASSERT_EQ(sink->admitted.back(), server_run);
+    sink->DeliverAll();
+    Pass(1'000'000);
+    sink->DeliverAll();
+    Pass(5'000'000);
+    EXPECT_EQ(Written(), AllRows());
+    EXPECT_EQ(Destination().state, BreakerState::kClosed);
+    EXPECT_EQ(Status().error, nullptr);
+    NewWorker();
+    Begin();
+    servers->streams = {"s"};
+  }
+}
+
+TEST_F(ServerCheckTest, ALockForAMomentIsNoTroubleOfTheDestination) {
+  Begin();
+  servers->fails = "streams";
+  servers->trouble = kLocked;
+  sink->Meet("b");
+  Turn();
+  Pass(900'000);
+  EXPECT_EQ(Destination().state, BreakerState::kClosed);
+  Pass(1'000'000);
+  EXPECT_EQ(Destination().reason.code, kLocked);
+  servers->fails.clear();
+  Pass(10'000'000);
+  EXPECT_EQ(sink->admitted.back(), "b");
+  EXPECT_EQ(Destination().state, BreakerState::kClosed) << "it has said that it is there, and there is nothing to send";
+}
+
+// The others of the destination wait for it.
+TEST_F(ServerCheckTest, ALaneThatCannotLookIsTroubleOfTheDestination) {
+  for (const char* call : {"SaveProgress", "Rewind"}) {
+    NewWorker();
+    Begin();
+    server.EmitCommitted("k");
+    Turn(true);
+    sink->DeliverAll();
+    Turn();
+    server.EmitCommitted("k");
+    Turn(true);
+    sink->DeliverAll();
+    Turn();  // acknowledged, and not saved: a row was written just now
+    server.fails = [call](const std::string& of) { return of == call; };
+    sink->Meet("b");
+    Pass(1'000'000);
+    EXPECT_EQ(Destination().reason.code, "57014") << call;
+    ASSERT_NE(Status().error, nullptr);
+    EXPECT_FALSE(Status().of_destination) << "it is the lane's own";
+    server.fails = nullptr;
+    Pass(20'000'000);
+    EXPECT_EQ(sink->admitted.back(), "b");
+    EXPECT_EQ(Destination().state, BreakerState::kClosed);
+  }
+}
+
+TEST_F(ServerCheckTest, ARunThatHasGoneIsInNobodysWay) {
+  Begin();
+  servers->fails = "streams";
+  sink->Meet("b");
+  Pass(1'000'000);
+  ASSERT_EQ(Destination().reason.code, "57014");
+  sink->Meet("a");  // the one before is back
+  server.EmitCommitted("k");
+  Turn(true);
+  Turn();
+  sink->DeliverAll();
+  Turn();
+  EXPECT_EQ(Destination().state, BreakerState::kClosed);
+  EXPECT_EQ(Written(), AllRows());
+}
+
+// What the sink met before it came to that server is over.
+TEST_F(ServerCheckTest, WhatKeepsARunWaitingIsNewerThanWhatTheSinkMet) {
+  Begin();
+  servers->fails = "streams";
+  sink->SetUp(false);
+  Turn();
+  ASSERT_EQ(Destination().reason.code, "DOWN");
+  sink->Meet("b");
+  Pass(100'000);
+  EXPECT_EQ(Destination().reason.code, "57014");
+  sink->Meet("");
+  sink->SetDown({ErrorClass::kDestination, "GONE", "again"});
+  Turn();
+  EXPECT_EQ(Destination().reason.code, "GONE");
 }
 
 TEST_F(ServerCheckTest, AServerThatHasGoneInTheMiddleIsNotWaitedFor) {

@@ -199,13 +199,25 @@ std::string HintOfWarning(std::string_view code) {
                                           "SERVER does it; what is said of lost events goes after an hour.";
 }
 
-// Of trouble of class config: what somebody has to do about it.
-const char* ForAPerson(std::string_view code, std::string_view message) {
-  return code.starts_with(pg::kSinkCodes) ? pg::SinkHint(message)
-         : code == pg::kNoStandby         ? pg::kNoStandbyHint
-         : code == pg::kTwoClusters       ? pg::kTwoClustersHint
-         : pg::IsOfTls(code)              ? pg::kTlsHint
-                                          : "An option, a credential or a right has to be changed.";
+// It does not go by itself.
+bool NeedsAPerson(const outbox::ErrorText& met) {
+  return met.error_class == ErrorClass::kConfig ||
+         (met.error_class == ErrorClass::kInternal && pg::IsUnreadable(met.code)) ||
+         std::string_view(met.code) == pg::kPositionAhead || std::string_view(met.code) == pg::kLimitExceeded;
+}
+
+// What somebody has to do about it; nullptr: nothing that is known here.
+const char* CureOf(const outbox::ErrorText& met) {
+  const std::string_view code = met.code;
+  if (const char* servers = pg::ServersHint(code, met.message)) {
+    return servers;
+  }
+  return !NeedsAPerson(met)                 ? nullptr
+         : code.starts_with(pg::kSinkCodes) ? pg::SinkHint(met.message)
+         : code == pg::kNoStandby           ? pg::kNoStandbyHint
+         : code == pg::kTwoClusters         ? pg::kTwoClustersHint
+         : pg::IsOfTls(code)                ? pg::kTlsHint
+                                            : "An option, a credential or a right has to be changed.";
 }
 
 constexpr const char* kPausedHint = "It is paused, see outbox.pause: it is tried again after outbox.resume().";
@@ -293,14 +305,10 @@ void NoteTrouble(const LaneRecord& lane, const std::string& name, const LaneView
   SharedTrouble* trouble =
       Note(lane, name, met.error_class, met.code,
            std::string(ErrorClassName(met.error_class)) + " trouble, " + met.code + ": " + met.message, troubles);
-  const bool unreadable = met.error_class == ErrorClass::kInternal && pg::IsUnreadable(met.code);
-  const bool ahead = std::string_view(met.code) == pg::kPositionAhead;
-  const bool no_xids = std::string_view(met.code) == pg::kLimitExceeded;
-  const char* servers = pg::ServersHint(met.code, met.message);
-  trouble->person = met.error_class == ErrorClass::kConfig || unreadable || ahead || no_xids;
+  const char* cure = CureOf(met);
+  trouble->person = NeedsAPerson(met);
   trouble->hint = view.state == LaneState::kPaused ? kPausedHint
-                  : servers != nullptr             ? servers
-                  : trouble->person                ? ForAPerson(met.code, met.message)
+                  : cure != nullptr                ? cure
                   : met.error_class == ErrorClass::kTopic
                       ? pg::TopicHint(met.code) + std::string("; it is tried again by itself.")
                   : view.next_try_unix == 0 ? "It is being tried again by itself, right now; see outbox.destination."
@@ -554,7 +562,7 @@ void CheckDestinations(Findings* findings) {
     of.work += view.owned && view.state == BreakerState::kClosed;
   }
   const auto weight = [](const OwnedDestinationView& view) {
-    return (view.only_warning ? 0 : 2) + (view.trouble.error_class == ErrorClass::kConfig ? 1 : 0);
+    return (view.only_warning ? 0 : 2) + (NeedsAPerson(view.trouble) ? 1 : 0);
   };
   std::map<std::string, OwnedDestinationView> worst;
   for (const OwnedDestinationView& view : views) {
@@ -590,14 +598,17 @@ void CheckDestinations(Findings* findings) {
         "Destination \"" + name + "\" " +
         (view.only_warning ? "works, but " : "gets nothing" + from + " (" + BreakerStateName(view.state) + "): ") +
         std::string(view.trouble.code) + ": " + view.trouble.message;
-    if (view.trouble.error_class == ErrorClass::kConfig) {
-      findings->Problem("destination", detail, ForAPerson(view.trouble.code, view.trouble.message));
+    const char* cure = CureOf(view.trouble);
+    if (NeedsAPerson(view.trouble)) {
+      findings->Problem("destination", detail, cure);
     } else {
       findings->Warn("destination", detail,
-                     view.only_warning       ? HintOfWarning(view.trouble.code)
-                     : paused.contains(name) ? kPausedHint
-                     : view.state == BreakerState::kHalfOpen
-                         ? "It is being tried again by itself, right now."
+                     view.only_warning                       ? HintOfWarning(view.trouble.code)
+                     : paused.contains(name)                 ? kPausedHint
+                     : cure != nullptr                       ? cure
+                     : view.state == BreakerState::kHalfOpen ? "It is being tried again by itself, right now."
+                     : view.trouble.error_class == ErrorClass::kInternal
+                         ? "It is tried again by itself; outbox.destination says when."
                          : "It is tried again by itself; outbox.destination says when. SELECT * FROM "
                            "outbox.test_server(" +
                                Literal(name) + ATopicOf(name) + ") says what can be done.");

@@ -55,6 +55,10 @@ class CallRetry {
   bool ReadyFor(LogCall call, int64_t now) const { return Ready(now) || failed_call_ != call; }
   int64_t next_try() const { return next_try_; }  // monotonic microseconds; may be past
   const Trouble& trouble() const { return trouble_; }
+  // As far as it is of that call; nullptr: it is not.
+  const Error* TroubleOf(LogCall call) const {
+    return !trouble_.ok() && failed_call_ == call ? &trouble_.error() : nullptr;
+  }
 
   // Call with the status of each call; true when it had failed. `call` tells calls that share a back-off apart: only
   // the one that failed last ends it by succeeding, since the others say nothing about it.

@@ -97,6 +97,7 @@ struct LaneStatus : LaneView {
   uint64_t read = 0;                         // events read
   RouteFigures* figures = nullptr;           // of its route
   const Error* error = nullptr;              // what `trouble` is the text of; nullptr: none
+  bool of_destination = false;               // it is its destination's, which tells of it as well
   const std::string* error_topic = nullptr;  // the topic that it is about; nullptr: none, or not known
   std::vector<TroubledTopic> parked_topics = {};  // whose parked events are due and refused
   // All committed before this barrier was asked for is delivered or parked. Parked is not idle: a caller that waits for

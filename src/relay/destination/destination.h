@@ -43,6 +43,12 @@ class Destination {
   uint32_t id() const { return id_; }
   sink::Sink* sink() { return sink_.get(); }
   const sink::Health& health() const { return sink_->health(); }
+  // Why its sink takes nothing, as far as that is known; nullptr: it does. A run of its server that waits to be
+  // admitted has been reached: what keeps it waiting is newer than what the sink met before.
+  const Error* down() const {
+    const Error& check = server_check_.trouble();
+    return !check.ok() ? &check : health().up ? nullptr : &health().error;
+  }
   Breaker& breaker() { return breaker_; }
   const Breaker& breaker() const { return breaker_; }
   const SinkFactory& factory() const { return factory_; }
@@ -88,7 +94,7 @@ class Destination {
   }
   TurnSpacing& spacing() { return spacing_; }
   // See SinkWatch.
-  bool TakeRecovered() { return watch_.TakeRecovered(health()); }
+  bool TakeRecovered() { return watch_.TakeRecovered(health(), /*held=*/!server_check_.trouble().ok()); }
   SinkDeath TakeDeath() {
     const SinkDeath death = watch_.TakeDeath(health());
     if (death != SinkDeath::kNone) {

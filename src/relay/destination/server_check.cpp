@@ -1,6 +1,7 @@
 #include "relay/destination/server_check.h"
 
 #include "base/fault_point.h"
+
 namespace outbox::relay {
 
 namespace {
@@ -9,6 +10,8 @@ constexpr int64_t kBackoffBase = 100'000;
 constexpr int64_t kBackoffCap = 5'000'000;
 constexpr int64_t kRetryMicros = 20'000;
 constexpr int kMostQuestions = 8;  // to one server in one check
+constexpr const char* kNotKnown =
+    "nothing is sent before it is known what its server may have lost, and that cannot be found out: ";
 
 }  // namespace
 
@@ -20,9 +23,23 @@ bool ServerCheck::Failed(const Status& status, const TurnContext& turn) {
   return failed;
 }
 
-ServerCheck::Next ServerCheck::RetryLater(const TurnContext& turn) {
+// Lanes have a back-off of their own.
+ServerCheck::Next ServerCheck::RetryLater(const Error& why, const TurnContext& turn) {
+  if (why.ok()) {
+    retry_.Drop(LogCall::kAny);
+  } else {
+    retry_.Awaits(why, turn, LogCall::kAny);
+  }
   next_try_ = turn.now + kRetryMicros;
   return Next::kWait;
+}
+
+void ServerCheck::Tell(const TurnContext& turn) {
+  trouble_ = {};
+  if (!retry_.trouble().ok() && retry_.trouble().tells(turn.clock->WallMicros())) {
+    trouble_ = retry_.trouble().error();
+    trouble_.message = kNotKnown + trouble_.message;
+  }
 }
 
 ServerCheck::Next ServerCheck::GoTo(Phase phase) {
@@ -38,10 +55,16 @@ void ServerCheck::Admit(sink::Sink* sink, const std::string& server_run) {
 }
 
 bool ServerCheck::Step(sink::Sink* sink, std::span<CheckedLane* const> lanes, TurnContext* turn) {
+  const bool did = sink->awaits_admission() && Check(sink, lanes, turn);
   if (!sink->awaits_admission()) {
     next_try_ = kNever;
-    return false;
+    retry_.Drop(LogCall::kAny);
   }
+  Tell(*turn);
+  return did;
+}
+
+bool ServerCheck::Check(sink::Sink* sink, std::span<CheckedLane* const> lanes, TurnContext* turn) {
   const sink::ServerIdentity* identity = sink->identity();
   const std::string server_run = identity->server_run;
   if (log_ == nullptr || server_run == server_run_) {
@@ -84,10 +107,11 @@ ServerCheck::Next ServerCheck::StepPhase(sink::Sink* sink, const std::string& se
 
 ServerCheck::Next ServerCheck::Save(std::span<CheckedLane* const> lanes, TurnContext* turn) {
   bool saved = true;
+  Error why;
   for (CheckedLane* lane : lanes) {
-    saved &= lane->SaveAcknowledged(turn);
+    saved &= lane->SaveAcknowledged(turn, &why);
   }
-  return saved ? GoTo(Phase::kAsk) : RetryLater(*turn);
+  return saved ? GoTo(Phase::kAsk) : RetryLater(why, *turn);
 }
 
 ServerCheck::Next ServerCheck::Ask(sink::Sink* sink, const std::string& server_run, const TurnContext& turn) {
@@ -115,7 +139,14 @@ ServerCheck::Next ServerCheck::Await(sink::Sink* sink) {
 ServerCheck::Next ServerCheck::Record(sink::Sink* sink, const std::string& server_run, const TurnContext& turn) {
   OUTBOX_FAULT_POINT("server_check.answered");
   bool lost = false;
-  if (doubted_ != server_run && !ends_.empty() && Failed(log_->Lost(server_run, ends_, &lost), turn)) {
+  Status status;
+  if (doubted_ != server_run && !ends_.empty()) {
+    status = log_->Lost(server_run, ends_, &lost);
+  }
+  if (status.ok() && !lost) {
+    status = log_->Record(server_run, ends_);
+  }
+  if (Failed(status, turn)) {
     return Next::kWait;
   }
   if (lost) {
@@ -123,19 +154,20 @@ ServerCheck::Next ServerCheck::Record(sink::Sink* sink, const std::string& serve
     sink->IdentifyAgain();
     return Next::kDone;
   }
-  return Failed(log_->Record(server_run, ends_), turn) ? Next::kWait : GoTo(Phase::kRewind);
+  return GoTo(Phase::kRewind);
 }
 
 ServerCheck::Next ServerCheck::Rewind(sink::Sink* sink, const std::string& server_run,
                                       std::span<CheckedLane* const> lanes, TurnContext* turn) {
   bool all = true;
+  Error why;
   for (CheckedLane* lane : lanes) {
-    const CheckedLane::Acceptance acceptance = lane->AcceptServer(server_run, turn);
+    const CheckedLane::Acceptance acceptance = lane->AcceptServer(server_run, turn, &why);
     all &= acceptance != CheckedLane::Acceptance::kLater;
     rewound_ |= acceptance == CheckedLane::Acceptance::kPutBack;
   }
   if (!all) {
-    return RetryLater(*turn);
+    return RetryLater(why, *turn);
   }
   OUTBOX_FAULT_POINT("server_check.admit");
   Admit(sink, server_run);

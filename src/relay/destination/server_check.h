@@ -4,6 +4,9 @@
 // A run that has lost something is checked twice, on two connections some seconds apart, before that is believed: while
 // a name or an address moves from one server to another, an empty one may answer for a moment.
 //
+// While that cannot be found out (a table is locked, a page of it is damaged) nothing is written: what the run lacks
+// would never be missed again. That is trouble of the destination.
+//
 // Single-threaded; owned by the destination.
 #pragma once
 
@@ -30,9 +33,9 @@ class CheckedLane {
     kAccepted,  // what is acknowledged from now on is acknowledged by this run
     kPutBack,   // the run has lost what another one had acknowledged: the lane leaves, to begin further back
   };
-  // False: call again.
-  virtual bool SaveAcknowledged(TurnContext* turn) = 0;
-  virtual Acceptance AcceptServer(const std::string& server_run, TurnContext* turn) = 0;
+  // False: call again. Then, and with kLater: *why becomes what is in the way, unless the lane only waits for its turn.
+  virtual bool SaveAcknowledged(TurnContext* turn, Error* why) = 0;
+  virtual Acceptance AcceptServer(const std::string& server_run, TurnContext* turn, Error* why) = 0;
 
  protected:
   ~CheckedLane() = default;
@@ -50,6 +53,9 @@ class ServerCheck {
   // What the sink waits for, as far as it can be done now. `lanes`: all of the destination, side lanes too. True when
   // it did something.
   bool Step(sink::Sink* sink, std::span<CheckedLane* const> lanes, TurnContext* turn);
+  // Why the run that waits to be admitted is not, as of the last Step; ok(): nothing is in the way, or for a moment
+  // only.
+  const Error& trouble() const { return trouble_; }
   // When Step wants to be called again; kNever.
   int64_t next_try() const { return next_try_; }
   // Whether lanes were put back when that run was met: nothing that waits may come before what is sent again.
@@ -71,6 +77,7 @@ class ServerCheck {
     kWait,
     kDone,  // with this server run
   };
+  bool Check(sink::Sink* sink, std::span<CheckedLane* const> lanes, TurnContext* turn);
   Next StepPhase(sink::Sink* sink, const std::string& server_run, std::span<CheckedLane* const> lanes,
                  TurnContext* turn);
   Next Save(std::span<CheckedLane* const> lanes, TurnContext* turn);
@@ -80,7 +87,8 @@ class ServerCheck {
   Next Rewind(sink::Sink* sink, const std::string& server_run, std::span<CheckedLane* const> lanes, TurnContext* turn);
 
   bool Failed(const Status& status, const TurnContext& turn);
-  Next RetryLater(const TurnContext& turn);
+  Next RetryLater(const Error& why, const TurnContext& turn);
+  void Tell(const TurnContext& turn);
   Next GoTo(Phase phase);
   void Admit(sink::Sink* sink, const std::string& server_run);
 
@@ -92,6 +100,7 @@ class ServerCheck {
   bool put_back_ = false;
   int64_t next_try_ = kNever;
   CallRetry retry_;
+  Error trouble_;
   std::vector<sink::StreamEnd> ends_;  // all answers so far
   int questions_ = 0;
   std::string doubted_;  // a run that has lost something and is checked once more before that is believed

@@ -32,10 +32,12 @@ class SinkWatch {
     kills_ = now.kills;
     unready_kills_ = now.unready_kills;
   }
-  // Returns true once after it went from down to up (or down and up between two calls).
-  bool TakeRecovered(const sink::Health& now) {
-    const bool recovered = now.up && (!was_up_ || now.changes >= changes_ + 2);
-    was_up_ = now.up;
+  // Returns true once after it went from down to up (or down and up between two calls). `held`: something else keeps it
+  // from being used.
+  bool TakeRecovered(const sink::Health& now, bool held = false) {
+    const bool up = now.up && !held;
+    const bool recovered = up && (!was_up_ || now.changes >= changes_ + 2);
+    was_up_ = up;
     changes_ = now.changes;
     return recovered;
   }

@@ -234,9 +234,9 @@ bool Lane::DoStep(TurnContext* turn) {
 
 bool Lane::StepActive(TurnContext* turn) {
   paused_since_ = paused_since_ && source_.outstanding() > 0;
-  const sink::Health& health = lane_.destination->health();
-  if (!health.up && sender_.trouble().ok() && lane_.pipeline.unresolved() > 0) {
-    sender_.NoteTrouble(health.error, turn->clock->WallMicros());
+  const Error* down = lane_.destination->down();
+  if (down != nullptr && sender_.trouble().ok() && lane_.pipeline.unresolved() > 0) {
+    sender_.NoteTrouble(*down, turn->clock->WallMicros());
   }
   bool worked = false;
   if (sender_.drained()) {

@@ -79,8 +79,8 @@ class Lane final : public CheckedLane {
   void Release(int64_t deadline);
 
   // --- another run of the destination's server answers (lane_server.cpp) ---
-  bool SaveAcknowledged(TurnContext* turn) override;
-  Acceptance AcceptServer(const std::string& server_run, TurnContext* turn) override;
+  bool SaveAcknowledged(TurnContext* turn, Error* why) override;
+  Acceptance AcceptServer(const std::string& server_run, TurnContext* turn, Error* why) override;
 
   void NotePutBack();
 

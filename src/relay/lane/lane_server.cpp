@@ -84,11 +84,12 @@ bool Lane::CheckForLoss(const std::string& server_run, Loss* loss, TurnContext* 
   return true;
 }
 
-bool Lane::SaveAcknowledged(TurnContext* turn) {
-  if (!holds_position() || !acker_.Acknowledged()) {
+bool Lane::SaveAcknowledged(TurnContext* turn, Error* why) {
+  if (!holds_position() || !acker_.Acknowledged() || (acker_.Ready(*turn) && Save(turn))) {
     return true;
   }
-  return acker_.Ready(*turn) && Save(turn);
+  *why = acker_.retry().trouble().error();
+  return false;
 }
 
 // A position that only moved would be saved on the way out, above the row that puts the lane back; so would a side
@@ -100,12 +101,15 @@ void Lane::NotePutBack() {
   }
 }
 
-Lane::Acceptance Lane::AcceptServer(const std::string& server_run, TurnContext* turn) {
+Lane::Acceptance Lane::AcceptServer(const std::string& server_run, TurnContext* turn, Error* why) {
   if (!holds_position() || acker_.server_run() == server_run) {
     return Acceptance::kAccepted;  // one that begins finds out by itself
   }
   Loss loss;
   if (!lane_.is_side() && !CheckForLoss(server_run, &loss, turn)) {
+    if (const Error* trouble = lane_.log_retry.TroubleOf(LogCall::kRewind)) {
+      *why = *trouble;
+    }
     return phase_ == Phase::kGone ? Acceptance::kAccepted : Acceptance::kLater;
   }
   if (loss.rewound) {

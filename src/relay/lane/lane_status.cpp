@@ -109,11 +109,16 @@ void Lane::Fill(const TurnContext& turn, int64_t wall, LaneStatus* status) const
                                                                          : 0;
   status->topic = parent() == nullptr ? nullptr : &topics_.side_topic();
   status->error = nullptr;
+  status->of_destination = false;
   status->error_topic = parent() == nullptr ? nullptr : &topics_.refused_topic();
   status->error_since_unix = 0;
   const auto show = [status](const Trouble& trouble) {
     status->error = &trouble.error();
     status->error_since_unix = trouble.since_unix();
+  };
+  const auto show_destination = [&] {
+    status->error = &breaker.reason();
+    status->of_destination = true;
   };
   if (log_trouble.tells(wall)) {
     show(log_trouble);
@@ -122,11 +127,11 @@ void Lane::Fill(const TurnContext& turn, int64_t wall, LaneStatus* status) const
   } else if (!sender_.trouble().ok()) {
     show(sender_.trouble());
     if (OfDestination(sender_.trouble().error(), breaker)) {
-      status->error = &breaker.reason();
+      show_destination();
     }
     status->error_topic = parent() == nullptr ? topics_.leaving_topic() : status->error_topic;
   } else if (stopped) {
-    status->error = &breaker.reason();
+    show_destination();
     status->error_since_unix = breaker.since_unix();
   } else if (parked.trouble != nullptr) {
     show(*parked.trouble);

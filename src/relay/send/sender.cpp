@@ -293,8 +293,8 @@ void Sender::Settle(const TurnContext& turn) {
 void Sender::SettleAborted(const TurnContext& turn) {
   const Breaker& breaker = destination_->breaker();
   // The second sink may have been closed meanwhile, because it took nothing: its reason is known still.
-  const sink::Health& main = destination_->health();
-  const Error reason = at_ == SinkUse::kSecond ? destination_->retry().trouble() : main.up ? Error() : main.error;
+  const Error* main = destination_->down();
+  const Error reason = at_ == SinkUse::kSecond ? destination_->retry().trouble() : main == nullptr ? Error() : *main;
   const bool down = !reason.ok();
   trouble_at_ = source_->prefix();
   if (aborts_++ > 0 || cut_ == Cut::kClosed || breaker.probing(flow_) || (down && at_ == SinkUse::kSecond)) {
