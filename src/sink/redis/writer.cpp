@@ -480,7 +480,7 @@ void Writer::ForgetConnection() {
   LeaveSecond();
   first_.multi = Multi::kClosed;
   asking_ = false;
-  untold_ = false;
+  ExpectHistory({});
   grouped_ = false;
   trying_ = false;
   discarding_ = false;

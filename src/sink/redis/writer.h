@@ -79,7 +79,8 @@ class Writer {
   // The connection is in a transaction, for all that is known, that cannot be ended: another one is needed, which
   // begins none.
   bool stuck() const { return stuck_; }
-  // The history of the server's data, as it was met; "": it is not known, or need not be.
+  // The history of the server's data, as this connection met it when it could be used; "": it is not known, or need
+  // not be.
   void ExpectHistory(std::string history);
   bool knows_history() const { return !history_.empty(); }
   // Asks for it, on the first connection, where TryIdle() was true. If it is another, TakeReconnect() says so.
