@@ -9,7 +9,8 @@
 //   kafka_admin BOOTSTRAP hide NAME                        nobody may ask for the topic's settings, all else is allowed
 //   kafka_admin BOOTSTRAP allow NAME                       takes either back
 //   kafka_admin BOOTSTRAP grant NAME USER                  this user may do everything with the topic
-//   kafka_admin BOOTSTRAP revoke NAME USER                 takes that back
+//   kafka_admin BOOTSTRAP show NAME USER                   this user may see the topic, and not write to it
+//   kafka_admin BOOTSTRAP revoke NAME USER                 takes either back
 //   kafka_admin BOOTSTRAP leaders NAME                     one line per partition: partition, leader (-1: none), number
 //   of
 //                                                          replicas, of replicas in sync
@@ -210,11 +211,12 @@ void Allow(rd_kafka_t* client, rd_kafka_queue_t* queue, const char* name, const 
   rd_kafka_AclBinding_destroy(filter);
 }
 
-void Grant(rd_kafka_t* client, rd_kafka_queue_t* queue, const char* name, const std::string& user) {
+void Grant(rd_kafka_t* client, rd_kafka_queue_t* queue, const char* name, const std::string& user,
+           rd_kafka_AclOperation_t operation) {
   char text[512];
   rd_kafka_AclBinding_t* acl =
       rd_kafka_AclBinding_new(RD_KAFKA_RESOURCE_TOPIC, name, RD_KAFKA_RESOURCE_PATTERN_LITERAL, user.c_str(), "*",
-                              RD_KAFKA_ACL_OPERATION_ALL, RD_KAFKA_ACL_PERMISSION_TYPE_ALLOW, text, sizeof text);
+                              operation, RD_KAFKA_ACL_PERMISSION_TYPE_ALLOW, text, sizeof text);
   if (acl == nullptr) Die(name, text);
   rd_kafka_CreateAcls(client, &acl, 1, nullptr, queue);
   Finish(queue, name);
@@ -250,7 +252,8 @@ int Ready(rd_kafka_t* client, rd_kafka_queue_t* queue) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 3) Die("usage", "BOOTSTRAP ready|create|alter|delete|offsets|leaders|deny|hide|allow|grant|revoke ...");
+  if (argc < 3)
+    Die("usage", "BOOTSTRAP ready|create|alter|delete|offsets|leaders|deny|hide|allow|grant|show|revoke ...");
   const std::string command = argv[2];
   rd_kafka_t* client = Connect(argv[1]);
   rd_kafka_queue_t* queue = rd_kafka_queue_new(client);
@@ -271,7 +274,9 @@ int main(int argc, char** argv) {
   } else if (command == "allow" && argc == 4) {
     Allow(client, queue, argv[3]);
   } else if (command == "grant" && argc == 5) {
-    Grant(client, queue, argv[3], std::string("User:") + argv[4]);
+    Grant(client, queue, argv[3], std::string("User:") + argv[4], RD_KAFKA_ACL_OPERATION_ALL);
+  } else if (command == "show" && argc == 5) {
+    Grant(client, queue, argv[3], std::string("User:") + argv[4], RD_KAFKA_ACL_OPERATION_DESCRIBE);
   } else if (command == "revoke" && argc == 5) {
     Allow(client, queue, argv[3], (std::string("User:") + argv[4]).c_str());
   } else if (command == "leaders" && argc == 4) {

@@ -479,5 +479,18 @@ TEST_F(KafkaSinkTest, ALoneBatchThatTheBrokerHadIsDelivered) {
   EXPECT_EQ(producers_.made(), 1u);
 }
 
+// The library says of it in no event: a user who may see topics and write to none.
+TEST_F(KafkaSinkTest, AUserWhoMayWriteNowhereIsToldSo) {
+  cluster_.CreateTopic("seen", 1);
+  std::vector<rd_kafka_resp_err_t> refused(100, RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED);
+  rd_kafka_mock_push_request_errors_array(cluster_.get(), 22, refused.size(), refused.data());  // InitProducerId
+  Open();
+  driver_->Submit(1, 1, Numbered("seen", 0, 1, 1));
+  EXPECT_TRUE(driver_->Until([&] { return !sink_->health().up; }, 10));
+  EXPECT_EQ(sink_->health().error.code, "CLUSTER_AUTHORIZATION_FAILED");
+  EXPECT_EQ(sink_->health().error.error_class, ErrorClass::kConfig);
+  rd_kafka_mock_clear_request_errors(cluster_.get(), 22);
+}
+
 }  // namespace
 }  // namespace outbox::sink::kafka

@@ -17,6 +17,8 @@ namespace {
 // and longer where the caller has more time.
 constexpr int64_t kHungUpMicros = 3'000'000;
 constexpr int kHungUpPart = 4;  // of the time that the caller gives
+// Of an idempotent producer, in the library's figures.
+constexpr std::string_view kHasNumber = R"("idemp_state": "Assigned")";
 
 // Where something else than Kafka answers, the library takes the first four bytes for the length of an answer, and
 // advises to allow answers that long. Returns these bytes if they are text, else "".
@@ -98,10 +100,14 @@ void ClientTrouble::Take(int timeout_ms) {
   while (rd_kafka_event_t* event = rd_kafka_queue_poll(queue_, timeout_ms)) {
     if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_ERROR) {
       TakeError(event);
+    } else if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_STATS) {
+      const std::string_view figures = rd_kafka_event_stats(event);
+      may_write_ |= figures.find(kHasNumber) != std::string_view::npos;
     }
     rd_kafka_event_destroy(event);
     timeout_ms = 0;
   }
+  fatal_ = FatalError(handle_);
 }
 
 void ClientTrouble::TakeError(rd_kafka_event_t* event) {
@@ -109,10 +115,7 @@ void ClientTrouble::TakeError(rd_kafka_event_t* event) {
   const char* said = rd_kafka_event_error_string(event);
   std::string text = said == nullptr ? "" : said;
   if (code == RD_KAFKA_RESP_ERR__FATAL) {
-    char why[512] = "";
-    code = rd_kafka_fatal_error(handle_, why, sizeof why);
-    fatal_ = MakeError(code, RuleFor(code).error_class, why);
-    return;
+    return;  // FatalError() has it
   }
   code = EventCode(code, text);
   // Where TLS was begun, "disconnected" is an unexpected end, or a reset. A connection that never was is "Connect to".

@@ -26,6 +26,8 @@ class ClientTrouble {
   const Error& error() const { return error_; }
   // Why the client has stopped; ok(): it has not.
   const Error& fatal() const { return fatal_; }
+  // A broker has given it the number by which it may write, which a user gets who may write to any topic.
+  bool may_write() const { return may_write_; }
 
   // Until when an answer may still come, after all that was said: `addresses` are tried one after the other. 0: nothing
   // was said.
@@ -50,6 +52,7 @@ class ClientTrouble {
   int64_t first_at_ = 0;
   bool hung_up_ = false;
   Error fatal_;
+  bool may_write_ = false;
 };
 
 // What a person can do about a connection that did not come about; no more than a sentence or two.

@@ -252,6 +252,16 @@ Error MakeError(int code, ErrorClass error_class, std::string detail) {
   return {error_class, rule.code == code ? rule.name : "KAFKA_" + std::to_string(code), std::move(detail)};
 }
 
+Error FatalError(rd_kafka_s* handle) {
+  char why[512] = "";
+  const int code = rd_kafka_fatal_error(handle, why, sizeof why);
+  if (code == RD_KAFKA_RESP_ERR_NO_ERROR) {
+    return {};
+  }
+  const bool config = RuleFor(code).error_class == ErrorClass::kConfig;
+  return MakeError(code, config ? ErrorClass::kConfig : ErrorClass::kFatalClient, why);
+}
+
 bool RefusesCertificate(std::string_view text) {
   constexpr std::string_view kAlert = "SSL alert number ";  // OpenSSL's words
   // Missing (41, 116), bad, unsupported, revoked, expired, unknown, of an unknown authority, not let in.

@@ -10,6 +10,8 @@
 
 #include "base/status.h"
 
+struct rd_kafka_s;
+
 namespace outbox::sink::kafka {
 
 // What a report with this code says about its records.
@@ -45,6 +47,10 @@ std::string CodeText(int code);
 
 // The error for a record. `detail` may be empty; then the code's own text is used.
 Error MakeError(int code, ErrorClass error_class, std::string detail);
+
+// Why a client of the library has given up; ok(): it has not. Not each such end comes as an event: version 2.0 raises
+// none where the user may write nowhere.
+Error FatalError(rd_kafka_s* handle);
 
 // The code of an error event with that text. Most brokers refuse a client's certificate after the handshake (TLS 1.3),
 // which the library takes for a connection that was lost; it counts as TLS, as in the handshake.

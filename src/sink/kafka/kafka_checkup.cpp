@@ -19,8 +19,8 @@ namespace outbox::sink::kafka {
 namespace {
 
 constexpr int64_t kMilli = 1000;
-// After the answer: the right to write anything at all is asked for by the library itself (InitProducerId).
-constexpr int64_t kRefusalMicros = 150 * kMilli;
+// The right to write anything at all is asked for by the library itself (InitProducerId), half a second after it began.
+constexpr int64_t kRightsMicros = 2000 * kMilli;
 // A pause, or an outage over a night, lasts longer than this.
 constexpr int64_t kShortRetentionMs = int64_t{24} * 60 * 60 * 1000;
 
@@ -209,8 +209,8 @@ class KafkaCheckup {
   }
 
   void Rights(bool topic) {
-    const int64_t until = std::min(by_, MonotonicMicros() + kRefusalMicros);
-    while (trouble_.fatal().ok() && MonotonicMicros() < until) {
+    const int64_t until = std::min(by_, MonotonicMicros() + kRightsMicros);
+    while (trouble_.fatal().ok() && !trouble_.may_write() && MonotonicMicros() < until) {
       trouble_.Take(10);
     }
     if (!trouble_.fatal().ok()) {
@@ -219,8 +219,10 @@ class KafkaCheckup {
            "--topic "
            "...; brokers before 2.8 also want IdempotentWrite on the cluster.");
     } else if (topic) {
-      Ok("rights",
-         "the topic may be seen, and something may be written; whether this topic may is told with its first event");
+      Ok("rights", std::string("the topic may be seen") +
+                       (trouble_.may_write() ? ", and something may be written; whether this topic may is told with "
+                                             : "; whether it may be written to is told with ") +
+                       "its first event");
     }
   }
 
@@ -260,6 +262,8 @@ std::vector<CheckupRow> CheckUp(const CheckupRequest& request) {
   }
   char text[512];
   rd_kafka_conf_set(conf, "allow.auto.create.topics", "false", text, sizeof text);  // looking makes none
+  rd_kafka_conf_set(conf, "statistics.interval.ms", "100", text, sizeof text);      // see ClientTrouble::may_write()
+  rd_kafka_conf_set_events(conf, RD_KAFKA_EVENT_ERROR | RD_KAFKA_EVENT_LOG | RD_KAFKA_EVENT_STATS);
   rd_kafka_t* handle = nullptr;
   {
     const SignalsBlocked blocked;

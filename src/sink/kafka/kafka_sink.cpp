@@ -251,6 +251,11 @@ void KafkaSink::AbortOpen(std::vector<std::string>* bytes, int64_t now) {
 }
 
 void KafkaSink::RetireProducers(int64_t now) {
+  producers_.ForEach([this](Producer* each) {
+    if (Error fatal = FatalError(each->handle()); fatal.error_class == ErrorClass::kConfig) {
+      health_.SetDownByFatal(std::move(fatal));
+    }
+  });
   // The library may still look at bytes of records that it gave no report for.
   auto bytes = std::make_shared<std::vector<std::string>>();
   for (auto& [name, topic] : topics_) {

@@ -362,12 +362,11 @@ void KafkaSink::Trouble(Producer* producer, rd_kafka_event_t* event, int64_t now
     files_at_ = files_at_ < 0 ? now : files_at_;
   }
   if (code == RD_KAFKA_RESP_ERR__FATAL) {
-    char why[512] = "";
-    const int real = rd_kafka_fatal_error(producer->handle(), why, sizeof why);
-    if (RuleFor(real).error_class == ErrorClass::kConfig) {
-      health_.SetDownByFatal(MakeError(real, ErrorClass::kConfig, why));
+    Error fatal = FatalError(producer->handle());
+    if (fatal.error_class == ErrorClass::kConfig) {
+      health_.SetDownByFatal(std::move(fatal));
     } else {
-      producers_.EndedBy(MakeError(real, ErrorClass::kFatalClient, why), /*first=*/false);
+      producers_.EndedBy(std::move(fatal), /*first=*/false);
     }
     producers_.End(now);
   } else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN) {

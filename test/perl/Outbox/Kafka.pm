@@ -227,8 +227,9 @@ sub authorizer
 sub change { my ($self, @arguments) = @_; my $out = $self->topic(@arguments); select undef, undef, undef, 1; return $out }
 sub deny_topic { my ($self, $topic) = @_; return $self->change('deny', $topic) }
 sub allow_topic { my ($self, $topic) = @_; return $self->topic('allow', $topic) }
-# Gives a user of a node that start_secured made the right to use a topic, and takes it away.
+# Gives a user of a node that start_secured made the right to use a topic, or no more than to see it, and takes it away.
 sub grant { my ($self, $topic, $user) = @_; return $self->topic('grant', $topic, $user) }
+sub show { my ($self, $topic, $user) = @_; return $self->topic('show', $topic, $user) }
 sub revoke { my ($self, $topic, $user) = @_; return $self->change('revoke', $topic, $user) }
 
 sub delete_topic { my ($self, $topic) = @_; return $self->topic('delete', $topic) }
