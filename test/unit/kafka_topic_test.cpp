@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sink/kafka/client_settings.h"
+#include "sink/kafka/metadata.h"
 #include "sink/kafka/topic.h"
 #include "sink/kafka/topic_settings.h"
 
@@ -115,6 +116,33 @@ TEST(KafkaTopic, APartitionThatGrowsHasLostNothing) {
   topic.Reset();  // by another producer
   EXPECT_EQ(topic.WentBack(1, 0, 3), 14);
   EXPECT_EQ(topic.WentBack(1, 4, 4), -1);  // it goes on from there
+}
+
+// Of a topic that took nothing the cluster is asked before each try anyway: what it says may be worth one at once.
+TEST(KafkaTopicTrouble, MoreReplicasInSyncAreWorthATry) {
+  TopicTrouble trouble;
+  int64_t now = kSecond;
+  const auto answer = [&](std::vector<int> in_sync, std::vector<std::string> leaders) {
+    trouble.Ask(1);
+    trouble.Answered({.answered = true, .leaders = std::move(leaders), .lacking = {false, false}, .in_sync = in_sync},
+                     now);
+  };
+  answer({3, 3}, {"a:1", "b:1"});
+  answer({2, 3}, {"a:1", "b:1"});
+  trouble.Stall(now, 100 * kSecond, "", {}, false);
+  now += kSecond;
+  answer({2, 3}, {"a:1", "b:1"});
+  EXPECT_TRUE(trouble.StillStalled(now));
+  answer({2, 2}, {"a:1", "b:1"});
+  EXPECT_TRUE(trouble.StillStalled(now));
+  answer({2, 3}, {"a:1", "b:1"});
+  EXPECT_FALSE(trouble.StillStalled(now));
+  trouble.Stall(now, 100 * kSecond, "", {}, false);
+  now += kSecond;
+  answer({2, 3}, {"a:1", "b:1"});
+  EXPECT_TRUE(trouble.StillStalled(now));
+  answer({2, 3}, {"a:1", "c:1"});
+  EXPECT_FALSE(trouble.StillStalled(now));
 }
 
 }  // namespace

@@ -117,11 +117,13 @@ TopicAnswer MetadataThread::Look(const Question& question) const {
                     [](const rd_kafka_metadata_partition_t& partition) { return partition.leader < 0; });
     answer.leaders.resize(static_cast<size_t>(topic.partition_cnt));
     answer.lacking.resize(static_cast<size_t>(topic.partition_cnt));
+    answer.in_sync.resize(static_cast<size_t>(topic.partition_cnt));
     for (int i = 0; i < topic.partition_cnt; ++i) {
       const rd_kafka_metadata_partition_t& partition = topic.partitions[i];
       if (partition.id >= 0 && partition.id < topic.partition_cnt) {
         answer.leaders[static_cast<size_t>(partition.id)] = AddressOf(*metadata, partition.leader);
         answer.lacking[static_cast<size_t>(partition.id)] = partition.leader < 0;
+        answer.in_sync[static_cast<size_t>(partition.id)] = partition.isr_cnt;
       }
     }
   }

@@ -32,6 +32,7 @@ struct TopicAnswer {
   bool leaderless = false;                // a partition, or all of the topic, has no leader
   std::vector<std::string> leaders = {};  // their addresses, by partition; "": not known
   std::vector<bool> lacking = {};         // by partition: it has no leader
+  std::vector<int> in_sync = {};          // by partition: its replicas in sync
   std::string cluster = {};               // the id of the cluster that has answered; "": it has none
   uint64_t connections = 0;               // that had been begun when it was asked
   uint64_t losses = 0;                    // of connections, before it was answered

@@ -78,20 +78,33 @@ void TopicTrouble::Ask(uint64_t next_seq) {
   asked_before_ = next_seq;
 }
 
+bool TopicTrouble::Better(const TopicAnswer& answer) const {
+  if (leaderless_ && !answer.leaderless) {
+    return true;
+  }
+  for (size_t i = 0; i < std::min(in_sync_.size(), answer.in_sync.size()); ++i) {
+    if (answer.in_sync[i] > in_sync_[i] || answer.leaders[i] != leaders_[i]) {
+      return true;
+    }
+  }
+  return false;
+}
+
 void TopicTrouble::Answered(const TopicAnswer& answer, int64_t now) {
   answered_before_ = asked_before_;
   asked_ = false;
   asked_before_ = 0;
   code_ = answer.code;
   if (answer.answered) {
+    if (Better(answer)) {
+      stalled_until_ = std::min(stalled_until_, now);
+    }
     leaders_ = answer.leaders;
+    in_sync_ = answer.in_sync;
   }
   failed_ = answer.answered && answer.code != RD_KAFKA_RESP_ERR_NO_ERROR &&
             answer.code != RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE;
   known_ |= answer.answered && !failed_;
-  if (answer.answered && leaderless_ && !answer.leaderless) {
-    stalled_until_ = now;  // it has leaders again: another producer may be risked
-  }
   leaderless_ = answer.answered ? answer.leaderless : leaderless_;
   if (answer.answered) {
     const auto count = std::count(answer.lacking.begin(), answer.lacking.end(), true);

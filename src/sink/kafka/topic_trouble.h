@@ -66,6 +66,9 @@ class TopicTrouble {
   void ProducerEnded();
 
  private:
+  // Whether the answer, beside the last one, gives hope: another producer may be risked.
+  bool Better(const TopicAnswer& answer) const;
+
   bool failed_ = false;
   bool known_ = false;         // something of it was acknowledged, or the cluster has said that it is there
   bool leaderless_ = false;    // a partition had no leader at the last answer
@@ -78,7 +81,8 @@ class TopicTrouble {
   uint64_t answered_before_ = 0;  // the same of the last answer
   int code_ = 0;
   std::vector<std::string> leaders_;
-  std::string said_;  // when it stalled, as the next
+  std::vector<int> in_sync_;  // replicas, by partition, as of the last answer
+  std::string said_;          // when it stalled, as the next
   Error refusal_;
   uint64_t closed_bytes_ = 0;
 };
