@@ -98,10 +98,7 @@ void ReadTopic(const rd_kafka_metadata_t& metadata, ClusterAnswer* answer) {
   for (int i = 0; i < topic.partition_cnt; ++i) {
     const rd_kafka_metadata_partition_t& partition = topic.partitions[i];
     answer->leaderless |= partition.leader < 0;
-    if (answer->fewest < 0 || partition.isr_cnt < answer->in_sync) {
-      answer->fewest = partition.id;
-      answer->in_sync = partition.isr_cnt;
-    }
+    answer->replicas.push_back({partition.id, partition.isr_cnt, partition.replica_cnt});
     if (partition.leader >= 0) {
       NoteLeader(metadata, partition, answer);
     }

@@ -29,6 +29,13 @@ struct PartitionLeader {
   }
 };
 
+// How many replicas a partition has.
+struct PartitionReplicas {
+  int32_t partition = 0;
+  int in_sync = 0;
+  int all = 0;
+};
+
 // What is looked at of the topic's settings, where the user may read them.
 struct TopicSettings {
   int min_in_sync = 0;        // min.insync.replicas; 0: not known
@@ -49,8 +56,7 @@ struct ClusterAnswer {
   bool leaderless = false;
   std::vector<PartitionLeader> leaders;  // that of partition 0 first
   size_t untried = 0;                    // leaders beyond those
-  int32_t fewest = -1;                   // the partition with the fewest replicas in sync
-  int in_sync = 0;                       // its replicas in sync
+  std::vector<PartitionReplicas> replicas;
   TopicSettings settings;
 };
 

@@ -193,19 +193,32 @@ class KafkaCheckup {
     return all;
   }
 
+  // Whether no partition has too few. Brokers ask for no more replicas in sync than there are, from Kafka 3.7 on.
   bool InSync(const ClusterAnswer& answer) {
-    if (answer.fewest < 0 || answer.in_sync >= answer.settings.min_in_sync) {
-      return true;
+    const int wanted = answer.settings.min_in_sync;
+    const std::string setting = "min.insync.replicas is " + std::to_string(wanted);
+    const auto told = [this](int partition, int replicas) {
+      return "partition " + std::to_string(partition) + " of topic \"" + request_.topic + "\" has " +
+             std::to_string(replicas) + (replicas == 1 ? " replica" : " replicas");
+    };
+    const PartitionReplicas* few = nullptr;
+    for (const PartitionReplicas& each : answer.replicas) {
+      if (each.in_sync < std::min(wanted, each.all)) {
+        Fail("topic",
+             MakeError(RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, ErrorClass::kTopic,
+                       told(each.partition, each.in_sync) + " in sync, and " + setting + ": it takes nothing"),
+             "Bring the brokers of its other replicas back (kafka-topics.sh --describe names them), or lower the "
+             "topic's min.insync.replicas.");
+        return false;
+      }
+      few = few == nullptr && each.all < wanted ? &each : few;
     }
-    Fail("topic",
-         MakeError(RD_KAFKA_RESP_ERR_NOT_ENOUGH_REPLICAS, ErrorClass::kTopic,
-                   "partition " + std::to_string(answer.fewest) + " of topic \"" + request_.topic + "\" has " +
-                       std::to_string(answer.in_sync) + (answer.in_sync == 1 ? " replica" : " replicas") +
-                       " in sync, and min.insync.replicas is " + std::to_string(answer.settings.min_in_sync) +
-                       ": it takes nothing"),
-         "Bring the brokers of its other replicas back (kafka-topics.sh --describe names them), or lower the topic's "
-         "min.insync.replicas.");
-    return false;
+    if (few != nullptr) {
+      Ok("replicas", told(few->partition, few->all) + ", and " + setting,
+         "From Kafka 3.7 on brokers ask for no more replicas in sync than there are; older ones take nothing for such "
+         "a topic: give it more replicas, or lower its min.insync.replicas.");
+    }
+    return true;
   }
 
   void Rights(bool topic) {
