@@ -362,6 +362,15 @@ TEST(OptionLists, WhatTheLibraryRefusesTogetherIsRefused) {
           .ok());
 }
 
+// Acknowledgements of every topic wait for a round trip after each try to connect to a broker that is dead.
+TEST(OptionLists, ConnectingAgainWithoutADelayIsRefused) {
+  for (const auto& [name, value] : OptionList{{"reconnect.backoff.ms", "0"}, {"reconnect.backoff.max.ms", "99"}}) {
+    const OptionProblem problem = CheckOptions(kKafka, kServer, {{name, value}}, true);
+    EXPECT_STREQ(problem.sqlstate, "22023") << name;
+    EXPECT_NE(problem.message.find('"' + name + '"'), std::string::npos) << problem.message;
+  }
+}
+
 TEST(MergeOptions, GivesCanonicalNamesAndSpelling) {
   Options merged;
   OptionProblem problem = MergeOptions(kKafka,

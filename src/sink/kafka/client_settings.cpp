@@ -53,14 +53,9 @@ uint64_t Number(const Options& options, const char* name) {
 }
 
 // The library takes no longest delay that is shorter than the first one (the validator refuses that of a pair): where
-// only one of the two was chosen, the other one's default makes way.
+// only the first one was chosen, the other one's default makes way.
 void SetReconnectBackoff(Settings* settings) {
-  constexpr uint64_t kFirstMs = 50;
   constexpr uint64_t kLongestMs = 2000;
-  const auto longest = settings->chosen.find("reconnect.backoff.max.ms");
-  settings->defaults["reconnect.backoff.ms"] = std::to_string(
-      longest == settings->chosen.end() ? kFirstMs
-                                        : std::min(kFirstMs, Number(settings->chosen, longest->first.c_str())));
   settings->defaults["reconnect.backoff.max.ms"] =
       std::to_string(std::max(kLongestMs, Number(settings->chosen, "reconnect.backoff.ms")));
 }
@@ -129,6 +124,7 @@ Options Defaults(const SinkConfig& config, uint64_t max_record) {
       {"socket.nagle.disable", "true"},
       {"connections.max.idle.ms", kIdleMs},
       {"topic.metadata.propagation.max.ms", "5000"},
+      {"reconnect.backoff.ms", "50"},
   };
 }
 

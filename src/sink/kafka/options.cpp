@@ -54,8 +54,9 @@ std::span<const OptionRule> OptionRules() {
       Bool(G::kOwner, "socket.nagle.disable", "TCP_NODELAY"),
       Integer(G::kOwner, "socket.max.fails", 0, 1000000, "failed requests after which a connection is made again"),
       Integer(G::kOwner, "connections.max.idle.ms", 0, 2147483647, "when an idle connection is closed"),
-      Integer(G::kOwner, "reconnect.backoff.ms", 0, 60000, "first delay before connecting again (default 50)"),
-      Integer(G::kOwner, "reconnect.backoff.max.ms", 0, 60000,
+      Integer(G::kOwner, "reconnect.backoff.ms", 1, 60000, "first delay before connecting again (default 50)"),
+      // Acknowledgements of all topics wait for a round trip after each try: see Producer::Known().
+      Integer(G::kOwner, "reconnect.backoff.max.ms", 100, 60000,
               "longest delay before connecting again (default 2000, or the first one if that is more)"),
       Integer(G::kOwner, "retry.backoff.ms", 1, 60000, "first delay before a request is sent again"),
       Integer(G::kOwner, "retry.backoff.max.ms", 1, 60000, "longest delay before a request is sent again"),
