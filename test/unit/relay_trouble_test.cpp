@@ -379,6 +379,38 @@ TEST_F(EngineTest, WhatIsLockedForAMomentIsNoTrouble) {
   }
 }
 
+// One lane asks for all of them: whether the standby has come is not asked again.
+TEST_F(EngineTest, LanesThatAwaitAStandbySayNothingOfItWhenAnotherOneHasFoundItThere) {
+  fakes::Server second{&clock};
+  ASSERT_TRUE(engine->AddLane({1, 1}, spec, fakes::Logs(&second, spec), kDestination));
+  server.synchronous = second.synchronous = false;
+  const auto tell = [&] {
+    engine->Lanes(&statuses);
+    return std::count_if(statuses.begin(), statuses.end(), [](const LaneStatus& status) {
+      return status.error != nullptr && status.error->code == "NO_STANDBY";
+    });
+  };
+  const auto find_it_there = [&] {
+    server.flushed = server.lsn;
+    second.flushed = second.lsn;
+    RunUntil(clock.now + 50'000);
+  };
+  sink->on_poll = [&] { sink->DeliverAll(); };
+  server.EmitCommitted("a");
+  second.EmitCommitted("b");
+  RunUntil(clock.now + 10'000'000);
+  ASSERT_EQ(tell(), 2);
+  find_it_there();
+  EXPECT_EQ(broker.log.size(), 2u);
+  EXPECT_EQ(tell(), 0);
+  server.EmitCommitted("a");
+  second.EmitCommitted("b");
+  RunUntil(clock.now + 2'000'000);
+  EXPECT_EQ(tell(), 0);  // it has a moment to come
+  find_it_there();
+  EXPECT_EQ(broker.log.size(), 4u);
+}
+
 // A full disk under the progress table: what is committed is delivered all the same, and said to be so.
 TEST_F(EngineTest, WhatCannotBeSavedIsDeliveredAllTheSame) {
   sink->on_poll = [&] { sink->DeliverAll(); };

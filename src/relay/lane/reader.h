@@ -37,7 +37,7 @@ class Reader {
   bool Read(TurnContext* turn, bool careful, size_t chunk_bytes);
   // Whether what was committed up to `lsn` is durable and may be sent.
   Durability Durable(uint64_t lsn, TurnContext* turn);
-  // The lane is paused: nobody looks at that any more, and it begins anew.
+  // Nobody looks at that any more: it is known by now, or the lane is paused. The next time it begins anew.
   void ForgetDurable();
 
   void Wake() { woken_ = true; }
