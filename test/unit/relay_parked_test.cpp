@@ -617,5 +617,36 @@ TEST_F(ParkedTest, UnderBlockAnEventIsParkedOnlyWhenAllBeforeItOfItsKeyAreDone) 
   EXPECT_EQ(RowOf(third).state, ParkedState::kBlocked);
 }
 
+// --- trouble of a call that is wanted no more -----------------------------------------------------------------------
+
+TEST_F(ParkedTest, ARouteThatIsPausedWhileWhatIsParkedCannotBeReadIsPausedAndNoMore) {
+  Park("a", 1);
+  server.fails = [](const char* function) { return std::string(function) == "Claim"; };
+  RunUntil(clock.now + 3'000'000);
+  ASSERT_NE(Status().error, nullptr);
+  config.paused = true;
+  engine->UpdateLane(kLane, fakes::Spec(config));
+  RunUntil(clock.now + options.backoff_cap_micros + 2'000'000);
+  EXPECT_EQ(Status().error, nullptr);
+}
+
+TEST_F(ParkedTest, AScheduledEventThatCouldNotBeParkedUntilItWasDueIsSent) {
+  sink->on_poll = nullptr;
+  Emit("b");
+  Turn();
+  ASSERT_EQ(sink->pending.size(), 1u);
+  server.fails = [](const char* function) { return std::string(function) == "Park"; };
+  Emit("a", clock.WallMicros() + 3'000'000);
+  RunUntil(clock.now + 2'000'000);
+  ASSERT_NE(Status().error, nullptr);
+  sink->Die();  // what is in flight is sent again, and it behind that
+  clock.now += 1'500'000;
+  sink->on_poll = [&] { sink->DeliverAll(); };
+  RunUntil(clock.now + 3'000'000);
+  EXPECT_EQ(broker.log.size(), 2u);
+  EXPECT_TRUE(table.rows.empty());
+  EXPECT_EQ(Status().error, nullptr);
+}
+
 }  // namespace
 }  // namespace outbox::relay

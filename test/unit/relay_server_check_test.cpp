@@ -686,5 +686,22 @@ TEST_F(ServerCheckTest, ALaneTakenAwayMeanwhileIsLeft) {
   EXPECT_EQ(gone[0].reason, GoneReason::kLost);
 }
 
+TEST_F(ServerCheckTest, ARunThatWasLookedAtInVainAndWentIsNoTrouble) {
+  Begin();
+  server.EmitCommitted("k");
+  Turn(true);
+  sink->DeliverAll();
+  Pass(1'000'000);
+  server.trouble = kLocked;
+  server.fails = [](const char* function) { return std::string(function) == "Rewind"; };
+  sink->Meet("b");
+  Pass(3'000'000);
+  ASSERT_NE(Status().error, nullptr);
+  EXPECT_EQ(Status().error->code, kLocked);
+  sink->Meet("a");  // its name is the first server's again
+  Pass(2'000'000);
+  EXPECT_EQ(Status().error, nullptr);
+}
+
 }  // namespace
 }  // namespace outbox::relay

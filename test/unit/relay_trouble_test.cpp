@@ -411,6 +411,64 @@ TEST_F(EngineTest, LanesThatAwaitAStandbySayNothingOfItWhenAnotherOneHasFoundItT
   EXPECT_EQ(broker.log.size(), 4u);
 }
 
+// --- trouble of a call that is wanted no more -----------------------------------------------------------------------
+
+TEST_F(EngineTest, ARouteThatIsPausedWhileItsLogIsLockedIsPausedAndNoMore) {
+  server.trouble = kLocked;
+  server.fails = [](const char* function) { return std::string(function) == "OpenWindow"; };
+  server.EmitCommitted("a");
+  RunUntil(clock.now + 3'000'000);
+  ASSERT_NE(Status().error, nullptr);
+  EXPECT_EQ(Status().error->code, kLocked);
+  format::RouteConfig config;
+  config.paused = true;
+  SetSpec(config);
+  RunUntil(clock.now + 2'000'000);  // nobody asks whether it still is
+  EXPECT_EQ(State(), "paused");
+  EXPECT_EQ(Status().error, nullptr);
+  SetSpec({});
+  RunUntil(clock.now + 500'000);
+  EXPECT_EQ(Status().error, nullptr);  // it has a moment to be over
+  RunUntil(clock.now + 2'000'000);
+  ASSERT_NE(Status().error, nullptr);
+  EXPECT_EQ(Status().error->code, kLocked);
+}
+
+TEST_F(EngineTest, ADestinationThatGoesWhileTheLogIsLockedIsWhatIsTold) {
+  options.chunk_bytes = 1024;
+  engine->SetOptions(options);
+  for (int i = 0; i < 2000; ++i) {
+    server.EmitCommitted("a", 300);
+  }
+  server.trouble = kLocked;
+  server.fails = [&](const char* function) {
+    return std::string(function) == "ReadChunk" && server.calls["ReadChunk"] > 1;
+  };
+  RunUntil(clock.now + 3'000'000);
+  ASSERT_NE(Status().error, nullptr);
+  EXPECT_EQ(Status().error->code, kLocked);
+  sink->SetUp(false);
+  server.fails = nullptr;
+  RunUntil(clock.now + 2'000'000);
+  ASSERT_NE(Status().error, nullptr);
+  EXPECT_EQ(Status().error->code, "DOWN");
+}
+
+// As the last one of a lane that has to stop somewhere, and then has not.
+TEST_F(EngineTest, APositionThatNeedNotBeSavedAnyMoreIsNoTrouble) {
+  sink->on_poll = [&] { sink->DeliverAll(); };
+  server.EmitCommitted("a");
+  RunUntil(clock.now + 1'000'000);
+  server.fails = [](const char* function) { return std::string(function) == "SaveProgress"; };
+  server.Commit(server.Begin());
+  log->limit = server.Current();
+  RunUntil(clock.now + 5'000'000);
+  ASSERT_NE(Status().error, nullptr);
+  log->limit.reset();
+  RunUntil(clock.now + 10'000'000);
+  EXPECT_EQ(Status().error, nullptr);
+}
+
 // A full disk under the progress table: what is committed is delivered all the same, and said to be so.
 TEST_F(EngineTest, WhatCannotBeSavedIsDeliveredAllTheSame) {
   sink->on_poll = [&] { sink->DeliverAll(); };

@@ -43,7 +43,7 @@ class Trouble {
 };
 
 // Calls that share a back-off.
-enum class LogCall : uint8_t { kAny, kLoad, kOpen, kRead, kDurable, kPark, kHeld, kFork, kRewind };
+enum class LogCall : uint8_t { kAny, kLoad, kOpen, kRead, kDurable, kPark, kHeld, kClaim, kSettle, kFork, kRewind };
 
 class CallRetry {
  public:
@@ -73,6 +73,7 @@ class CallRetry {
     }
     trouble_.Note(status.error(), turn.clock->WallMicros());
     next_try_ = turn.now + PauseAfter(status.error(), &backoff_, turn.clock->Random());
+    again_ = next_try_;
     failed_call_ = call;
     return true;
   }
@@ -80,6 +81,7 @@ class CallRetry {
   void Awaits(const Error& why, const TurnContext& turn, LogCall call) {
     if (trouble_.ok() || call == failed_call_) {
       trouble_.Note(why, turn.clock->WallMicros());
+      again_ = turn.now;
       failed_call_ = call;
     }
   }
@@ -96,12 +98,24 @@ class CallRetry {
       *this = CallRetry(backoff_);
     }
   }
+  // Call at the end of each step in which the calls may be made. One that is wanted is made in the first step after its
+  // pause. The failure of one that is not (a route was paused, a destination went, what was to be parked has been sent)
+  // says nothing of how things are, and is forgotten.
+  void EndStep(const TurnContext& turn) {
+    if (turn.now >= forgets_at()) {
+      *this = CallRetry(backoff_);
+    }
+  }
+  int64_t forgets_at() const { return trouble_.ok() ? kNever : again_ + kWantedWithin; }  // monotonic microseconds
 
  private:
+  static constexpr int64_t kWantedWithin = 1'000'000;  // some step makes no calls: a change comes, a fence is awaited
+
   explicit CallRetry(Backoff backoff) : backoff_(backoff) { backoff_.Reset(); }
 
   Backoff backoff_;
   int64_t next_try_ = 0;
+  int64_t again_ = 0;  // when the call in trouble is made again, if it is still wanted
   LogCall failed_call_ = LogCall::kAny;
   Trouble trouble_;
 };

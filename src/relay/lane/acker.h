@@ -59,6 +59,7 @@ class Acker {
   // Monotonic microseconds; kNever. `stopped`: the log lets the lane read no further, so its position is awaited.
   int64_t SaveDue(const TurnContext& turn, bool stopped) const;
   bool Ready(const TurnContext& turn) const { return retry_.Ready(turn.now); }
+  void NotDue(const TurnContext& turn) { retry_.EndStep(turn); }
   // What is to be saved now, and what came of that, together with the progress of `count` - 1 other lanes.
   ProgressSave BeginSave();
   CallResult EndSave(const Status& status, const ProgressSave& save, size_t count, const TurnContext& turn);

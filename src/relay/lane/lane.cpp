@@ -267,6 +267,8 @@ bool Lane::StepParts(TurnContext* turn) {
   bool worked = false;
   if (turn->now >= acker_.SaveDue(*turn, reader_.stopped())) {
     turn->saver->Ask(this, !acker_.Acknowledged() && !reader_.stopped());
+  } else {
+    acker_.NotDue(*turn);
   }
   if (phase_ != Phase::kGone && sides() != nullptr) {
     const StepResult result = topics_.Step(turn);

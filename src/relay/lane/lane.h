@@ -87,7 +87,9 @@ class Lane final : public CheckedLane {
   // Does what can be done now, one chunk at most each way. Returns whether it did any work.
   bool Step(TurnContext* turn) {
     stepped_ = true;
-    return worked_ = DoStep(turn);
+    worked_ = DoStep(turn);
+    lane_.log_retry.EndStep(*turn);
+    return worked_;
   }
   // The same of its parked events: a statement or two each time, where a step is mostly none.
   bool StepParked(TurnContext* turn) {

@@ -52,6 +52,8 @@ int64_t Lane::NextTime(const TurnContext& turn) const {
     return kNever;
   }
   at(lane_.log_retry.next_try());
+  at(lane_.log_retry.forgets_at());
+  at(acker_.retry().forgets_at());
   if (pump() != nullptr) {
     at(pump()->NextTime(turn));
   }

@@ -36,8 +36,8 @@ Status ParkedQueue::Load(format::RecordFormat* format) {
 }
 
 // The result of a call of the log; notes that the lane is lost.
-CallResult ParkedQueue::Result(const Status& status, const TurnContext& turn) {
-  const CallResult result = log_retry_.Result(status, turn);
+CallResult ParkedQueue::Result(const Status& status, const TurnContext& turn, LogCall call) {
+  const CallResult result = log_retry_.Result(status, turn, call);
   ownership_ = result == CallResult::kLost ? Ownership::kLost : ownership_;
   return result;
 }
@@ -47,7 +47,7 @@ bool ParkedQueue::Reload(const TurnContext& turn, format::RecordFormat* format) 
     return false;
   }
   const int64_t began = turn.clock->NowMicros();
-  const CallResult result = Result(Load(format), turn);
+  const CallResult result = Result(Load(format), turn, LogCall::kHeld);
   if (result != CallResult::kDone) {
     return result == CallResult::kLost;
   }
@@ -126,6 +126,7 @@ bool ParkedQueue::Step(TurnContext* turn, format::RecordFormat* format, LaneLog*
     worked |= keys_.wants_load() && Reload(*turn, format);
     worked |= !lost() && may_claim && keys_.known() && WantsClaim(*turn) && ClaimSome(turn, format, log);
   }
+  log_retry_.EndStep(*turn);
   return worked;
 }
 
@@ -153,7 +154,7 @@ bool ParkedQueue::ClaimSome(TurnContext* turn, format::RecordFormat* format, Lan
   const int64_t topic_try = topics_.Append(turn->now, &limits.without);
   ClaimedChunk chunk;
   int64_t due = kNever;
-  const CallResult result = Result(log_->Claim(limits, &chunk, &due), *turn);
+  const CallResult result = Result(log_->Claim(limits, &chunk, &due), *turn, LogCall::kClaim);
   if (result != CallResult::kDone) {
     return result == CallResult::kLost;
   }
@@ -236,7 +237,7 @@ bool ParkedQueue::Settle(const TurnContext& turn) {
   const std::vector<Settlement> outcomes = claim_.Outcomes();
   std::vector<uint64_t> freed;
   int64_t due = kNever;
-  const CallResult result = Result(log_->Settle(outcomes, &freed, &due), turn);
+  const CallResult result = Result(log_->Settle(outcomes, &freed, &due), turn, LogCall::kSettle);
   if (result != CallResult::kDone) {
     return result == CallResult::kLost;
   }
@@ -308,6 +309,7 @@ int64_t ParkedQueue::NextTime(const TurnContext& turn) const {
   if (lost()) {
     return kNever;
   }
+  at(log_retry_.forgets_at());
   if (phase_ != Phase::kIdle) {
     at(log_retry_.next_try());
     at(mending_);

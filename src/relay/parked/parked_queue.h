@@ -103,7 +103,7 @@ class ParkedQueue {
   // Whether Step() has nothing to do, nothing is due some time, and nobody has said that there may be anything.
   bool Rests(const TurnContext& turn) const {
     return phase_ == Phase::kIdle && ownership_ == Ownership::kOwned && !keys_.wants_load() && !woken_ &&
-           next_due_ == kNever && topic_try_ == kNever && turn.now < next_poll_;
+           next_due_ == kNever && topic_try_ == kNever && turn.now < next_poll_ && log_retry_.trouble().ok();
   }
   // The lane has another owner: it must be let go.
   bool lost() const { return ownership_ == Ownership::kLost; }
@@ -135,7 +135,7 @@ class ParkedQueue {
   bool WantsClaim(const TurnContext& turn) const;
   bool ClaimSome(TurnContext* turn, format::RecordFormat* format, LaneLog* log);
   bool Reload(const TurnContext& turn, format::RecordFormat* format);
-  CallResult Result(const Status& status, const TurnContext& turn);
+  CallResult Result(const Status& status, const TurnContext& turn, LogCall call);
   bool LogReady(const TurnContext& turn) const { return log_retry_.Ready(turn.now); }
 
   // Sending.
