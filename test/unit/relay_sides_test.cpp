@@ -322,6 +322,8 @@ TEST_F(SidesTest, ARejoinThatTheLogRefusesHoldsUpNothing) {
   EXPECT_GT(server.calls["Rejoin"], 3);
   EXPECT_LT(server.calls["Rejoin"], 100);
   EXPECT_EQ(server.sides.size(), 1u);
+  ASSERT_NE(Status().error, nullptr);
+  EXPECT_EQ(Status().error->code, "57014");
   Emit("a");
   Emit("b");
   RunUntil(clock.now + 2'000'000);
@@ -329,6 +331,7 @@ TEST_F(SidesTest, ARejoinThatTheLogRefusesHoldsUpNothing) {
   server.fails = nullptr;
   RunUntil(clock.now + 60'000'000);
   EXPECT_TRUE(server.sides.empty());
+  EXPECT_EQ(Status().error, nullptr);
 }
 
 // A record of the lane has no answer for long, so the lane cannot rest: events of its other topics, and of the one that

@@ -135,6 +135,9 @@ void Lane::Fill(const TurnContext& turn, int64_t wall, LaneStatus* status) const
   } else if (stopped) {
     show_destination();
     status->error_since_unix = breaker.since_unix();
+  } else if (sides() != nullptr && sides()->trouble().tells(wall)) {
+    show(sides()->trouble());
+    try_at = sides()->next_try();
   } else if (parked.trouble != nullptr) {
     show(*parked.trouble);
     status->error_topic = parked.topic;

@@ -16,6 +16,11 @@ constexpr int64_t kPauses = 9;
 constexpr int64_t kRejoinBase = 200'000;
 constexpr int64_t kRejoinCap = 10'000'000;
 
+// One that is neither in trouble nor paused, or has nothing to do.
+bool MayReturn(const Lane& side) {
+  return side.Flows() || side.RestsAt() != nullptr;
+}
+
 }  // namespace
 
 SideLanes::SideLanes(Lane* lane, std::unique_ptr<SideLog> log, MakeLane make)
@@ -99,7 +104,7 @@ Status SideLanes::Fork(Lane* from, const std::string& topic, const Error& error,
 // A side lane that has read to the end of the log, if the lane has, too; else nullptr.
 SideLanes::Side* SideLanes::Ready() {
   for (auto& [number, side] : sides_) {
-    if (side.lane->Calm() && side.lane->caught_up() && (side.lane->Flows() || side.lane->RestsAt() != nullptr)) {
+    if (side.lane->Calm() && side.lane->caught_up() && MayReturn(*side.lane)) {
       return &side;
     }
   }
@@ -108,6 +113,10 @@ SideLanes::Side* SideLanes::Ready() {
 
 StepResult SideLanes::Step(TurnContext* turn) {
   if (phase_ == Phase::kNone) {
+    if (!trouble_.ok() &&
+        std::none_of(sides_.begin(), sides_.end(), [](const auto& side) { return MayReturn(*side.second.lane); })) {
+      trouble_.Clear();
+    }
     if (sides_.empty() || turn->now < next_try_ || !lane_->Calm() || !lane_->caught_up()) {
       return StepResult::kIdle;
     }
@@ -176,9 +185,11 @@ StepResult SideLanes::Rejoin(TurnContext* turn) {
     return StepResult::kLost;
   }
   if (!status.ok()) {
+    trouble_.Note(status.error(), turn->clock->WallMicros());
     Cancel(*turn);
     return StepResult::kWorked;
   }
+  trouble_.Clear();
   for (const SideTopic& topic : side.record.topics) {
     lane_->filter()->Return(topic.topic);
   }
@@ -252,6 +263,7 @@ void SideLanes::OnGone(const Lane* gone) {
         LetGo();
       }
       sides_.erase(it);
+      trouble_.Clear();
       return;
     }
   }

@@ -60,6 +60,9 @@ class SideLanes {
   // Call in each step of the lane.
   StepResult Step(TurnContext* turn);
   int64_t NextTime(const TurnContext& turn) const;
+  // Of a way back that the log refuses, while there is one that could be gone.
+  const Trouble& trouble() const { return trouble_; }
+  int64_t next_try() const { return next_try_; }  // monotonic microseconds; may be past
 
   // --- with the lane ---
   void SetSpec(const std::shared_ptr<const format::RouteSpec>& spec);
@@ -109,6 +112,7 @@ class SideLanes {
   int64_t next_try_ = 0;
   int64_t rest_;  // how long a try may take
   Backoff backoff_;
+  Trouble trouble_;
 };
 
 }  // namespace outbox::relay
