@@ -27,6 +27,7 @@
 #include "pg/transaction.h"
 #include "pg/wait.h"
 #include "pg/wall.h"
+#include "worker/complaints.h"
 #include "worker/launcher.h"
 #include "worker/process.h"
 
@@ -40,9 +41,8 @@ constexpr long kChangingMs = 100;  // while a route's number of lanes changes
 constexpr long kTickMs = 100;      // between two looks whether much is committed, in the first second after a cycle
 
 // Microseconds.
-constexpr int64_t kUpkeepEvery = 30'000'000;    // day tables
-constexpr int64_t kUpkeepAgain = 5'000'000;     // if some of that could not be done
-constexpr int64_t kComplainEvery = 60'000'000;  // the same error
+constexpr int64_t kUpkeepEvery = 30'000'000;  // day tables
+constexpr int64_t kUpkeepAgain = 5'000'000;   // if some of that could not be done
 
 // The keeper's memory. Leaked on purpose: the process ends without destructors. It waits by the monotonic clock: the
 // wall clock says which day it is, and may be set back by days.
@@ -55,7 +55,7 @@ struct KeeperState {
   uint64 generation = 0;    // config_generation at the last cycle
   uint64 replays_left = 0;  // at the last cycle
   int64_t next_upkeep = 0;  // MonotonicMicros()
-  int64_t complained_at = INT64_MIN / 2;
+  Complaints complaints;
   bool troubled = false;  // something could not be done in the last cycle
   pg::Presence presence = pg::Presence::kAbsent;
   bool subscribes = false;  // to another server's outbox; nothing is published from here
@@ -154,27 +154,33 @@ void ContinueAdoption(MemoryContext context) {
   keeper->adopting = step.under_way;
 }
 
+void Complain(const pg::PendingError& error) {
+  keeper->troubled = true;
+  if (!StopRequested()) {
+    keeper->complaints.Say("outbox keeper", error);
+  }
+}
+
 // Independent steps: one that cannot be done now (something is locked) does not keep the others, and is done in a later
-// cycle.
+// cycle. Each says what was in its way.
 class Steps {
  public:
   template <typename Step>
   void Do(Step&& step) {
+    pg::PendingError error;
     try {
       step();
+      return;
     } catch (const pg::PgError&) {
-      first_ = first_ ? first_ : std::current_exception();
+      error = pg::DescribeCurrentException();
     }
+    failed_ = true;
+    Complain(error);
   }
-  bool failed() const { return static_cast<bool>(first_); }
-  void ThrowFirst() {
-    if (first_) {
-      std::rethrow_exception(first_);
-    }
-  }
+  bool failed() const { return failed_; }
 
  private:
-  std::exception_ptr first_;
+  bool failed_ = false;
 };
 
 // Drops delivered days before their time where the log is larger than it may be. Tells when it comes near to that, and
@@ -254,7 +260,6 @@ void KeepDayTables(MemoryContext context) {
     });
   }
   keeper->next_upkeep = now + (steps.failed() ? kUpkeepAgain : kUpkeepEvery);
-  steps.ThrowFirst();
 }
 
 // The call that copies a replay has ended early, since the last cycle.
@@ -276,7 +281,7 @@ void Cycle(MemoryContext context) {
   // If outbox_internal.identity is locked, the installation counts as unchanged.
   steps.Do([&] { installation = ReadInstallation(context); });
   if (steps.failed() && keeper->presence != pg::Presence::kHere) {
-    steps.ThrowFirst();
+    return;
   }
   if (installation.presence == pg::Presence::kOtherVersion && keeper->presence != installation.presence) {
     char* found = installation.version;
@@ -321,15 +326,6 @@ void Cycle(MemoryContext context) {
   steps.Do([context] { pg::InTransaction(context, [] { keeper->standing.Step(); }); });
   pgstat_report_activity(STATE_RUNNING, "adoption");
   steps.Do([context] { ContinueAdoption(context); });
-  steps.ThrowFirst();
-}
-
-void Complain(const pg::PendingError& error) {
-  const int64_t now = MonotonicMicros();
-  if (now - keeper->complained_at >= kComplainEvery) {
-    keeper->complained_at = now;
-    pg::Report(LOG, "outbox keeper", error);
-  }
 }
 
 // Nothing to keep here: the launcher does not start the keeper again until it is asked to check this database.
@@ -408,15 +404,14 @@ void KeeperMain() {
     MemoryContextSwitchTo(context);
     MemoryContextReset(context);
     pg::PendingError error;
-    keeper->troubled = !pg::Attempt([context] { Cycle(context); }, &error);
+    keeper->troubled = false;
+    if (!pg::Attempt([context] { Cycle(context); }, &error)) {
+      Complain(error);
+    }
     metrics::SettlePrepared();  // also where the cycle failed
     metrics::NoteTurn(false);
-    if (keeper->troubled) {
-      if (!StopRequested()) {
-        Complain(error);
-      }
-    } else if (keeper->presence != pg::Presence::kHere && keeper->presence != pg::Presence::kOtherVersion &&
-               !keeper->subscribes) {
+    if (!keeper->troubled && keeper->presence != pg::Presence::kHere &&
+        keeper->presence != pg::Presence::kOtherVersion && !keeper->subscribes) {
       LeaveFor(keeper->presence);
     }
     MemoryContextSwitchTo(context);

@@ -19,7 +19,6 @@ constexpr int64_t kAskEvery = 1'000'000;  // for a place, where there was none
 constexpr int64_t kWriteEvery = 250'000;  // shared memory, without a change of state
 constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kTroubleLasts = 1 * kSecond;
-constexpr int64_t kComplainEvery = 60'000'000;
 constexpr int64_t kWellAfterStart = 60'000'000;
 
 // `now` as far as it is more than what was counted.
@@ -239,11 +238,9 @@ void RelayPublisher::ShowBarrier(const RelayState& state) {
 void RelayPublisher::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& status) {
   const int64_t now = clock_->NowMicros();
   const int64_t lasted = clock_->WallMicros() - status.error_since_unix;
-  const auto last = complaint_.said.find(status.error->code);
-  if (lasted < kTroubleLasts || (last != complaint_.said.end() && now - last->second < kComplainEvery)) {
+  if (lasted < kTroubleLasts || !complaint_.said.MaySay(status.error->code, now)) {
     return;
   }
-  complaint_.said[status.error->code] = now;
   complaint_.lane = status.id;
   complaint_.route = lane.route.name;
   complaint_.again = now - lasted;
@@ -309,7 +306,7 @@ void RelayPublisher::SayLaneLeft() {
 
 void RelayPublisher::SayLanesWork(int64_t now) {
   complaint_.told = false;
-  complaint_.said.clear();
+  complaint_.said.Clear();
   const PastTrouble over{.lasted = complaint_.good_since - complaint_.again,
                          .ended = complaint_.good_since,
                          .outages = complaint_.outages,

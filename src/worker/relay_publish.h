@@ -11,6 +11,7 @@
 #include "parked/dead_letter_count.h"
 #include "relay/engine.h"
 #include "worker/cluster_watch.h"
+#include "worker/complaints.h"
 #include "worker/incidents.h"
 #include "worker/lane_board.h"
 #include "worker/relay_config.h"
@@ -79,8 +80,8 @@ class RelayPublisher {
   struct Complaint {
     LaneId lane;
     std::string route;
-    std::map<std::string, int64_t> said;  // by code: when last
-    bool told = false;                    // and not yet that they work again, or that the lane left
+    Complaints said;
+    bool told = false;  // and not yet that they work again, or that the lane left
     int64_t began = 0;
     int64_t again = 0;  // the last of several outages that came too soon for lines of their own
     int outages = 1;

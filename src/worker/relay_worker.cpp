@@ -1,11 +1,12 @@
 // The relay worker's process [P]: its frames own nothing with a destructor, so that an interrupt may end it anywhere
-// between two turns. All C++ state hangs on one leaked pointer. README.md draws the states.
+// between two turns. All C++ state hangs on leaked pointers. README.md draws the states.
 #include "base/fault_point.h"
 #include "base/monotonic.h"
 #include "pg/entry.h"
 #include "pg/log_line.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
+#include "worker/complaints.h"
 #include "worker/lane_board.h"
 #include "worker/process.h"
 #include "worker/relay.h"
@@ -14,26 +15,15 @@ namespace outbox::worker {
 
 namespace {
 
+constexpr char kWho[] = "outbox relay";
 constexpr int kStopMs = 1800;  // for outcomes of what is in flight; a fast shutdown has to end within 3 s
 constexpr int kLeaveMs = 500;  // and after that it leaves in any case, also where every turn fails
-constexpr int kComplainEveryMs = 60 * 1000;
 constexpr long kShortestBackOffMs = 100;
 constexpr long kLongestBackOffMs = 5000;
 
 Relay* relay = nullptr;
-int64_t complained_at = 0;  // MonotonicMicros()
-int complained_code = 0;
+Complaints* complaints = nullptr;
 int failures = 0;
-
-void Complain(const pg::PendingError& error) {
-  int code = error.rethrow != nullptr ? error.rethrow->sqlerrcode : error.sqlstate;
-  const int64_t now = MonotonicMicros();
-  if (code != complained_code || now - complained_at >= int64_t{kComplainEveryMs} * 1000) {
-    complained_at = now;
-    complained_code = code;
-    pg::Report(LOG, "outbox relay", error);
-  }
-}
 
 // Returns how many milliseconds to wait before the next turn; 0 if this one went well.
 long RunTurn() {
@@ -41,7 +31,7 @@ long RunTurn() {
   if (pg::Attempt([] { relay->Turn(); }, &error)) {
     failures = 0;
     if (!pg::Attempt([] { relay->ThrowTrouble(); }, &error) && !StopRequested()) {
-      Complain(error);
+      complaints->Say(kWho, error);
     }
     return 0;
   }
@@ -57,7 +47,7 @@ long RunTurn() {
     proc_exit(1);
   }
   if (error.rethrow->sqlerrcode != ERRCODE_QUERY_CANCELED || !StopRequested()) {
-    Complain(error);
+    complaints->Say(kWho, error);
   }
   failures = Min(failures + 1, 10);
   return Min(kShortestBackOffMs << (failures - 1), kLongestBackOffMs);
@@ -119,6 +109,7 @@ void RelayMain() {
                     errhint("Raise outbox.max_databases and restart the server."), pg::LogEvent("no_database_slot")));
   }
   on_shmem_exit(ReleaseBoard, UInt64GetDatum(ticket.incarnation));
+  complaints = new Complaints;
   relay = new Relay({.database = ticket.database,
                      .database_slot = slot,
                      .worker_slot = pg::MyWorkerSlot(),
