@@ -8,6 +8,7 @@
 #include "pg/log_line.h"
 #include "pg/trouble_hints.h"
 #include "pg/worker_slot.h"
+#include "relay/common/call_retry.h"
 #include "worker/lane_board.h"
 
 namespace outbox::worker {
@@ -18,7 +19,6 @@ namespace {
 constexpr int64_t kAskEvery = 1'000'000;  // for a place, where there was none
 constexpr int64_t kWriteEvery = 250'000;  // shared memory, without a change of state
 constexpr int64_t kSecond = 1'000'000;
-constexpr int64_t kTroubleLasts = 1 * kSecond;
 constexpr int64_t kWellAfterStart = 60'000'000;
 
 // `now` as far as it is more than what was counted.
@@ -237,13 +237,13 @@ void RelayPublisher::ShowBarrier(const RelayState& state) {
 // server log, each code once a minute, however lanes and codes take turns.
 void RelayPublisher::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& status) {
   const int64_t now = clock_->NowMicros();
-  const int64_t lasted = clock_->WallMicros() - status.error_since_unix;
-  if (lasted < kTroubleLasts || !complaint_.said.MaySay(status.error->code, now)) {
+  const int64_t wall = clock_->WallMicros();
+  if (!relay::Trouble::Lasts(status.error_since_unix, wall) || !complaint_.said.MaySay(status.error->code, now)) {
     return;
   }
   complaint_.lane = status.id;
   complaint_.route = lane.route.name;
-  complaint_.again = now - lasted;
+  complaint_.again = now - std::max<int64_t>(wall - status.error_since_unix, 0);
   if (!std::exchange(complaint_.told, true)) {
     complaint_.began = complaint_.again;
     complaint_.good_since = 0;

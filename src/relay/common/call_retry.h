@@ -24,10 +24,11 @@ class Trouble {
   const Error& error() const { return error_; }
   int64_t since_unix() const { return since_unix_; }  // Unix microseconds; meaningless while ok()
   // Whether to tell people of it. What another session holds locked for a moment is no trouble: the lane goes on.
-  bool tells(int64_t wall) const {
-    const int64_t lasted = wall - since_unix_;
-    return !ok() &&
-           (error_.code != kLocked || lasted < 0 || lasted >= kMomentMicros);  // below 0: the clock was set back
+  bool tells(int64_t wall) const { return !ok() && (error_.code != kLocked || Lasts(since_unix_, wall)); }
+  // Whether trouble since then is more than a moment's; Unix microseconds. Where the clock was set back, it may be.
+  static bool Lasts(int64_t since_unix, int64_t wall) {
+    const int64_t lasted = wall - since_unix;
+    return lasted < 0 || lasted >= kMomentMicros;
   }
   void Note(const Error& error, int64_t wall) {
     since_unix_ = error_.ok() ? wall : since_unix_;
