@@ -68,7 +68,7 @@ void WarnOfInstance(const VariableSetStmt* set) {
   auto* mutable_set = const_cast<VariableSetStmt*>(set);
   const char* value = pg::Guard([mutable_set] { return ExtractSetVariableArgs(mutable_set); });
   const char* now = pg::settings.instance != nullptr ? pg::settings.instance : "";
-  const Identities identities = CountIdentities();
+  const pg::Identities identities = CountIdentities();
   if (strcmp(value, now) == 0 || identities.all == 0 || identities.IsCopy()) {
     return;
   }

@@ -379,7 +379,7 @@ void CheckStandby(Findings* findings) {
     return;
   }
   const Processes processes = CountProcesses();
-  if (IsCopy()) {
+  if (CountIdentities().IsCopy()) {
     findings->Problem(
         "standby", until_promoted + " After that it is a copy, and silent: its outbox.instance is not its primary's.",
         "If it is to take over from its primary, set outbox.instance as it is there and restart. If it is "

@@ -14,7 +14,7 @@ namespace {
 
 // After the last one doctor() tells of them for so long: where they were mended, or are allowed by now, it is said no
 // more.
-constexpr TimestampTz kTold = USECS_PER_HOUR;
+constexpr TimestampTz kToldFor = USECS_PER_HOUR;
 
 struct EmittingCommits {
   uint64 all = 0;
@@ -71,7 +71,7 @@ void CheckLoneEmits(Findings* findings) {
   CheckCounting(findings);
   const EmittingCommits commits = CountCommits();
   if (commits.lone == 0 || pg::settings.lone_emit == static_cast<int>(pg::LoneEmit::kAllow) ||
-      GetCurrentTimestamp() - commits.last_lone > kTold) {
+      GetCurrentTimestamp() - commits.last_lone > kToldFor) {
     return;
   }
   findings->Warn(

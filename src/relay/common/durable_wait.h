@@ -22,9 +22,7 @@ class DurableWait {
   // Asks `log`, unless it is known, or too soon. `retry` is the owner's, and says what is waited for.
   Durability Look(uint64_t lsn, LaneLog* log, CallRetry* retry, TurnContext* turn) {
     if (lsn <= turn->durable_lsn) {
-      if (waits()) {
-        Forget(retry);
-      }
+      Forget(retry);  // another lane may have found out
       return Durability::kKnown;
     }
     if (!retry->Ready(turn->now) || turn->now < next_try_) {
