@@ -119,7 +119,7 @@ TEST_F(ParkedTest, WhatIsPausedWhileTheStandbysAreAwayIsNotSentWhenTheyAreBack) 
   const int64_t other = Park("b", 1);
   RunUntil(clock.now + 10'000'000);
   format::RouteConfig paused = config;
-  paused.paused_keys.emplace_back("order", "a");
+  paused.paused_keys.push_back({"order", "a"});
   table.paused.insert("a");
   engine->UpdateLane(kLane, fakes::Spec(paused));
   RunUntil(clock.now + 1'000'000);
