@@ -18,7 +18,7 @@ redis_route($node, $redis, 'other', aggregate_types => q('{o}'), topic => "'othe
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
 # Entries of the log's indexes that were read, when the worker has said what it has read.
 sub settled { return value_at_rest($node, q{SELECT coalesce(sum(idx_tup_read), 0) FROM pg_stat_user_indexes WHERE schemaname LIKE 'outbox%' AND relname LIKE 'log\_%'}, 25) }
-# What it reads while something happens, in looks at all of the log.
+# What it reads while something happens, in looks at all of the log. On a busy machine some lanes come too late for the common one.
 sub looks
 {
 	my ($what) = @_;
@@ -60,16 +60,16 @@ ok(wait_idle($node, 60), 'all is delivered');
 is($redis->xlen('wide'), 640, 'once');
 
 my $looks = looks(sub { sql(q{CALL outbox.seek('wide', 'infinity', reason => 'test', dry_run => false)}) });
-cmp_ok($looks, '<', 8, "moved to the end: $looks looks");
+cmp_ok($looks, '<', $lanes / 4, "moved to the end: $looks looks");
 is($redis->xlen('wide'), 640, 'and nothing is sent');
 $looks = looks(sub { sql(qq{CALL outbox.seek('wide', '$moment', reason => 'test', dry_run => false)}) });
-cmp_ok($looks, '<', 8, "moved back to a time: $looks looks");
+cmp_ok($looks, '<', $lanes / 4, "moved back to a time: $looks looks");
 cmp_ok($looks, '>', 0.9, 'which are counted');
 is($redis->xlen('wide'), 1280, 'and all after it is sent again');
 in_order('wide', 2);
 
 $looks = looks(sub { sql(qq{SELECT outbox.create_route('later', server => 'wide', aggregate_types => '{w}', topic => 'later', lanes => $lanes, start => '$moment')}) });
-cmp_ok($looks, '<', 8, "a route that begins at a time: $looks looks");
+cmp_ok($looks, '<', $lanes / 4, "a route that begins at a time: $looks looks");
 is($redis->xlen('later'), 640, 'and sends what came then');
 in_order('later', 1);
 sql(q{SELECT outbox.drop_route('later')});
@@ -86,7 +86,7 @@ $looks = looks(sub {
 	sql(q{SELECT outbox.resume('wide')});
 });
 $looks *= ($unwanted + 640) / $large;
-cmp_ok($looks, '<', 8, "both workers: $looks looks");
+cmp_ok($looks, '<', $lanes / 4, "both workers: $looks looks");
 my %came = map { $_->{payload} => 1 } @{ $redis->entries('wide') };
 is(scalar keys %came, $large, 'each event comes');
 in_order('wide', 'first');  # a worker on a busy machine may have to leave before all is answered

@@ -31,7 +31,8 @@ ok(wait_for_value($node, q(SELECT string_agg(state || coalesce(' ' || error_code
 ok(wait_for_value($node, q(SELECT count(*) FROM outbox.lag WHERE route = 'other' AND pending = 0), 1, 60), 'another route goes on');
 is((relay_pids($node))[0], $worker, 'the worker lives');
 ok(limit($worker, 'unlimited'), 'there is memory again');
-sql(q(SELECT outbox.retry(id) FROM outbox.parked_event WHERE state = 'retrying'));
+# It may be refused: that the worker tries it just then is as good.
+$node->psql('postgres', q(SELECT outbox.retry(id) FROM outbox.parked_event WHERE state = 'retrying'));
 ok(wait_idle($node), 'all is delivered');
 is((relay_pids($node))[0], $worker, 'by the same worker');
 unlike(slurp_file($node->logfile), qr/outbox relay ends/, 'which has not ended');
