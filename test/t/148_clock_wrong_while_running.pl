@@ -146,12 +146,13 @@ $load->finish;
 unlike($load_err, qr/ERROR/, 'they go on');
 ok(wait_idle($node), 'all is delivered');
 my %last;
-my $wrong = 0;
+my @wrong;
 foreach my $entry (@{ $redis->entries('outbox.event.load') })
 {
-	$wrong++ unless $entry->{payload} == ++$last{ $entry->{key} };
+	my $after = $last{ $entry->{key} }++ // 0;
+	push @wrong, "$entry->{key}: $entry->{payload} ($entry->{id}, entry $entry->{_entry}) after $after" if $entry->{payload} != $after + 1;
 }
-is($wrong, 0, 'each event of each key once, in order');
+is(join("\n", @wrong), '', 'each event of each key once, in order') or diag(psql(q(SELECT string_agg(a::text, E'\n') FROM outbox.audit a)));
 is(join(' ', map { $last{$_} // 0 } 1 .. 5), psql(q(SELECT string_agg(n::text, ' ' ORDER BY id) FROM keys)), 'to the last');
 cmp_ok(abs(emit()), '<', 90, 'events have the time that it is');
 like(doctor(), qr/^ok/, 'all is well');
