@@ -90,6 +90,31 @@ TEST(KafkaThrottle, NothingIsSentMeanwhileAndItIsOverWhenNothingWasThrottledForA
   EXPECT_FALSE(throttle.on());
 }
 
+// Records of a topic whose replicas are away get no answer, and that is no reason to send nothing else.
+TEST(KafkaThrottle, WhatHasNoAnswerForAnotherReasonKeepsNothingBack) {
+  Throttle throttle;
+  throttle.Told(2 * kSecond, kSecond);
+  ASSERT_TRUE(throttle.on());
+  EXPECT_EQ(throttle.heard_to(), 0);
+  EXPECT_FALSE(throttle.MaySend(false, 3 * kSecond)) << "its answer may be on its way";
+  int64_t now = 0;
+  int rounds = 0;
+  for (now = 3 * kSecond; now < 100 * kSecond; now += kSecond / 10) {
+    bool sent = false;
+    while (throttle.MaySend(false, now) && throttle.on()) {
+      throttle.Sent(1000);
+      sent = true;
+    }
+    if (sent) {
+      ++rounds;
+      EXPECT_LE(throttle.heard_to(), now);
+      EXPECT_GT(throttle.heard_to(), now - kSecond);
+      throttle.Told(5 * kSecond, now);
+    }
+  }
+  EXPECT_GE(rounds, 10);
+}
+
 // One record is always let through, however large.
 TEST(KafkaThrottle, AQuotaBelowOneRecordStopsNothing) {
   Throttle throttle;

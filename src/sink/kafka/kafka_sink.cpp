@@ -165,7 +165,9 @@ void KafkaSink::Advance(int64_t now) {
   if (!producers_.running()) {
     return;
   }
-  if (full_ || (throttle_.on() && waiting_records_ > 0)) {
+  // What a quota kept back goes on when it is over, too.
+  const bool was_throttled = std::exchange(throttled_, throttle_.on());
+  if (full_ || ((throttled_ || was_throttled) && waiting_records_ > 0)) {
     full_ = false;
     ReleaseAll();
   }

@@ -98,7 +98,9 @@ class KafkaSink : public Sink {
   RecordRef Next(Topic* topic, std::deque<RecordRef>* queue);
   bool Read(const RecordRef& ref, Record* record);
   bool Held() { return full_ || !throttle_.MaySend(in_library_ == 0, now_); }  // nothing goes into the library now
+  bool ReleaseFirst(Topic* topic, Partition* partition);
   void Release(Topic* topic, Partition* partition);
+  void ReleaseOldest();
   void ReleaseTopic(Topic* topic);
   void ReleaseAll();
   void FailFlow(const RecordRef& ref, Error error);
@@ -161,6 +163,7 @@ class KafkaSink : public Sink {
   TopicTable topics_;
   StalledSearch stalled_;
   Throttle throttle_;
+  bool throttled_ = false;  // it was on, at the last Poll
   ClosedSearch closed_;
   int64_t files_at_ = -1;     // when to look whether files that the options name have changed; -1: nothing asks for it
   int64_t trouble_at_ = 0;    // the last with a connection

@@ -95,16 +95,17 @@ void KafkaSink::FindStalled(int64_t now) {
   producers_.ForEach([&](Producer* each) {
     stalled_.sending_until = each->Sending() ? now + kSendingMicros : stalled_.sending_until;
   });
-  const bool sending = (in_library_ > 0 && now < stalled_.sending_until) ||
-                       (in_library_ + waiting_records_ > 0 && throttle_.Excuses(now));
-  health_.SetSending(sending || (in_library_ > 0 && now < stalled_.lingers_until));
+  const bool sending = in_library_ > 0 && now < stalled_.sending_until;
+  const bool throttled = in_library_ + waiting_records_ > 0 && throttle_.Excuses(now);
+  health_.SetSending(sending || throttled || (in_library_ > 0 && now < stalled_.lingers_until));
   if (in_library_ == 0 || !health_.up()) {
     stalled_.asking_since = 0;
     return;
   }
   const int64_t said_since = now - kSaidMicros;
   // What goes out slowly may be for any of them: then it is too early to say that one takes nothing.
-  const int64_t long_since = sending ? 0 : now - settings_.patience.stalled;
+  const int64_t long_enough = now - settings_.patience.stalled;
+  const int64_t long_since = sending ? 0 : throttled ? std::min(long_enough, throttle_.heard_to()) : long_enough;
   // Where a broker refuses, it gets no better by waiting for as long.
   const int64_t early_since = health_.refuses(said_since) ? now - settings_.patience.refused : long_since;
   const auto refusal = [&](const Topic& topic) { return health_.refusal(Awaited(topic, early_since), said_since); };

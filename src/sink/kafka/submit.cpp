@@ -1,5 +1,6 @@
 // From a batch into the library: which partition a record goes to, which records wait, what is refused at once.
 #include <algorithm>
+#include <queue>
 #include <utility>
 
 #include "base/fault_point.h"
@@ -119,7 +120,8 @@ bool KafkaSink::Dispatch(Topic* topic, const RecordRef& ref, const Record& recor
     }
     return false;
   }
-  if (refusal != 0 || leaderless || Held() || !partition.waiting.empty() ||
+  const bool others_wait = throttle_.on() && waiting_records_ > 0;
+  if (refusal != 0 || leaderless || Held() || others_wait || !partition.waiting.empty() ||
       !topic->Admits(partition, RecordBytes(record.key.size(), record.body.size()))) {
     Wait(topic, &partition.waiting, ref);
     return true;
@@ -399,28 +401,69 @@ void KafkaSink::FailFlow(const RecordRef& ref, Error error) {
   }
 }
 
-void KafkaSink::Release(Topic* topic, Partition* partition) {
+// True: the first record that waits for the partition waits no longer.
+bool KafkaSink::ReleaseFirst(Topic* topic, Partition* partition) {
+  if (!producers_.taking() || partition->waiting.empty() || Held()) {
+    return false;
+  }
   const auto number = static_cast<int32_t>(partition - topic->partitions.data());
-  while (producers_.taking() && !partition->waiting.empty() && !Held()) {
-    Record& record = record_;
-    if (!Read(partition->waiting.front(), &record) ||
-        !topic->Admits(*partition, RecordBytes(record.key.size(), record.body.size()))) {
-      return;
+  Record& record = record_;
+  if (!Read(partition->waiting.front(), &record) ||
+      !topic->Admits(*partition, RecordBytes(record.key.size(), record.body.size()))) {
+    return false;
+  }
+  // In its turn: what comes before it in its partition has its outcome.
+  const int refusal = KnownToBeRefused(topic, record);
+  const bool leaderless = topic->trouble.in_part() && topic->trouble.Lacks(static_cast<size_t>(number));
+  if ((refusal != 0 || leaderless) && partition->inflight > 0) {
+    return false;
+  }
+  const RecordRef ref = Next(topic, &partition->waiting);
+  if (refusal != 0) {
+    Refused(topic, ref, refusal);
+  } else if (leaderless) {
+    FailFlow(ref, topic->trouble.PartError(topic->name));
+  } else if (Send(topic, number, ref, record) == Sent::kLater) {
+    Wait(topic, &partition->waiting, ref, /*front=*/true);
+    return false;
+  }
+  return true;
+}
+
+void KafkaSink::Release(Topic* topic, Partition* partition) {
+  if (throttle_.on()) {
+    return;  // in its turn: ReleaseOldest
+  }
+  while (ReleaseFirst(topic, partition)) {
+  }
+}
+
+// Where a quota lets less through than comes, what waits goes in the order it came, whatever it is for: else one
+// partition, with always more to send, has all of the quota, and another nothing.
+void KafkaSink::ReleaseOldest() {
+  struct Front {
+    uint64_t seq;
+    Topic* topic;
+    Partition* partition;
+    bool operator<(const Front& other) const { return seq > other.seq; }  // the oldest is on top of the heap
+  };
+  const auto front = [this](Topic* topic, Partition* partition) {
+    const RecordRef& ref = partition->waiting.front();
+    return Front{store_.at(ref.slot).batch.first_seq + ref.index, topic, partition};
+  };
+  std::priority_queue<Front> fronts;
+  for (auto& [name, topic] : topics_) {
+    for (Partition& partition : topic->partitions) {
+      if (!partition.waiting.empty()) {
+        fronts.push(front(topic.get(), &partition));
+      }
     }
-    // In its turn: what comes before it in its partition has its outcome.
-    const int refusal = KnownToBeRefused(topic, record);
-    const bool leaderless = topic->trouble.in_part() && topic->trouble.Lacks(static_cast<size_t>(number));
-    if ((refusal != 0 || leaderless) && partition->inflight > 0) {
-      return;
-    }
-    const RecordRef ref = Next(topic, &partition->waiting);
-    if (refusal != 0) {
-      Refused(topic, ref, refusal);
-    } else if (leaderless) {
-      FailFlow(ref, topic->trouble.PartError(topic->name));
-    } else if (Send(topic, number, ref, record) == Sent::kLater) {
-      Wait(topic, &partition->waiting, ref, /*front=*/true);
-      return;
+  }
+  while (!fronts.empty() && !Held()) {
+    const Front next = fronts.top();
+    fronts.pop();
+    if (ReleaseFirst(next.topic, next.partition) && !next.partition->waiting.empty()) {
+      fronts.push(front(next.topic, next.partition));
     }
   }
 }
@@ -451,6 +494,9 @@ void KafkaSink::ReleaseAll() {
       AskAbout(topic.get());
     }
     ReleaseTopic(topic.get());
+  }
+  if (throttle_.on() && !Held()) {
+    ReleaseOldest();
   }
 }
 

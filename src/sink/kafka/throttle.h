@@ -29,6 +29,8 @@ class Throttle {
   int64_t until() const { return until_; }
   // Whether no answer says nothing: a broker was throttling just now.
   bool Excuses(int64_t now) const { return on() && now < told_at_ + kSilence; }
+  // What was sent before that and has no answer has none for another reason; 0: that cannot be said of anything.
+  int64_t heard_to() const { return heard_to_; }
   // `empty`: nothing is on its way.
   bool MaySend(bool empty, int64_t now) {
     if (!on()) {
@@ -37,7 +39,9 @@ class Throttle {
     if (now < until_) {
       return false;
     }
-    if (empty && used_ > 0) {
+    // Where nothing has been throttled for a while, what is on its way waits for something else than a quota: replicas
+    // that are away, a leader.
+    if (used_ > 0 && (empty || now >= told_at_ + kHeard)) {
       EndRound(now);
     }
     return used_ < room_;
@@ -50,12 +54,13 @@ class Throttle {
   static constexpr int64_t kTooLong = 4 * kSecond;  // of all that was sent at once; a request has 14 s
   static constexpr int64_t kLongest = 3600 * kSecond;
   static constexpr int64_t kSilence = 20 * kSecond;  // a request that came too late has its answer by then
+  static constexpr int64_t kHeard = 3 * kSecond;     // each answer to what was sent at once throttles again
   static constexpr int64_t kOver = 60 * kSecond;     // after so long without it, it is over
   static constexpr uint64_t kNoLimit = UINT64_MAX;
   static constexpr uint64_t kFirstRoom = 128 << 10;
   static constexpr uint64_t kLargestRoom = 8 << 20;
 
-  // All that was sent at once has its answer.
+  // All that was sent at once has its answer, or none that a quota keeps back.
   void EndRound(int64_t now) {
     if (told_ > kTooLong) {
       room_ = std::max<uint64_t>(std::min(room_, used_) / 2, 1);
@@ -64,6 +69,7 @@ class Throttle {
     }
     used_ = 0;
     told_ = 0;
+    heard_to_ = now;
     if (room_ > kLargestRoom || now > told_at_ + kOver) {
       room_ = kNoLimit;
     }
@@ -74,6 +80,7 @@ class Throttle {
   uint64_t room_ = kNoLimit;  // bytes that are sent at once
   uint64_t used_ = 0;         // of that, since nothing was on its way
   int64_t told_ = 0;          // for how long it was throttled since then
+  int64_t heard_to_ = 0;      // when the last of such rounds ended
 };
 
 }  // namespace outbox::sink::kafka
