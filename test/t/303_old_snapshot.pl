@@ -23,7 +23,7 @@ foreach my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
 	my $session = $node->background_psql('postgres', on_error_stop => 0);
 	$session->query_safe("BEGIN ISOLATION LEVEL $level; SELECT 1");
 	my $id = sql(q(SELECT outbox.emit('a', '1', 'late', '{}')));
-	is($session->query(q(SELECT outbox.wait_until_idle('0'))), 'f', 'wait_until_idle() knows of what was committed since');
+	is($session->query(q(SELECT outbox.wait_until_idle('2 s'))), 'f', 'wait_until_idle() knows of what was committed since');
 	is($session->query("SELECT outbox.wait_for('$id', '0')"), 'f', 'wait_for() too');
 	is($session->query(q(SELECT outbox.drop_route('going'))), 1, 'drop_route() says what it leaves unsent');
 	$session->query('COMMIT');

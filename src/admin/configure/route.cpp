@@ -233,7 +233,7 @@ void ChangeHolders(const std::string& route, const std::string& route_id, bool b
 
 int64 Pending(const std::vector<LaneRecord>& lanes, int64 limit) {
   int64 pending = 0;
-  for (const LaneBacklog& backlog : CountBacklog(lanes, {.limit = limit, .own = true})) {
+  for (const LaneBacklog& backlog : CountBacklog(lanes, Access::kRead, {.limit = limit, .own = true})) {
     pending += backlog.pending;
   }
   return pending;
@@ -456,7 +456,8 @@ OUTBOX_FUNCTION(outbox_alter_route) {
   if (RouteFace(name) == before) {
     TellUnchanged(fcinfo, name);
   }
-  AuditAlteredRoute(name, before, other_events ? NoLongerWanted(name, lanes_before) : 0);
+  const int64 left = other_events ? AtLatestSnapshot([&] { return NoLongerWanted(name, lanes_before); }) : 0;
+  AuditAlteredRoute(name, before, left);
   outbox::pg::NoteConfigChange();
   TellWatchedAsNow(name, before);
   if (other_events || server != old[0] || topic != old[1] || key != old[2] || other_format) {

@@ -56,8 +56,8 @@ void AddRoute(const std::vector<LaneRecord>& lanes, const Question& question, co
     bool capped = false;
     for (int64 limit : {kFirstScan, kLagScanLimit}) {
       pending = 0;
-      for (const LaneBacklog& backlog :
-           CountBacklog(lanes, {.limit = limit, .table = table, .own = true, .removed_by = question.gone})) {
+      for (const LaneBacklog& backlog : CountBacklog(
+               lanes, Access::kRead, {.limit = limit, .table = table, .own = true, .removed_by = question.gone})) {
         pending += backlog.pending;
         capped = backlog.capped;
       }

@@ -139,9 +139,7 @@ std::vector<LaneBacklog> EmptyBacklogs(const std::vector<LaneRecord>& lanes) {
   return backlogs;
 }
 
-}  // namespace
-
-std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, const BacklogQuery& query) {
+std::vector<LaneBacklog> Count(const std::vector<LaneRecord>& lanes, const BacklogQuery& query) {
   if (lanes.empty() || lanes[0].spec == nullptr) {
     return EmptyBacklogs(lanes);
   }
@@ -201,6 +199,12 @@ std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, cons
     }
   }
   return result;
+}
+
+}  // namespace
+
+std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, Access access, const BacklogQuery& query) {
+  return access == Access::kRead ? Count(lanes, query) : AtLatestSnapshot([&] { return Count(lanes, query); });
 }
 
 }  // namespace outbox::admin

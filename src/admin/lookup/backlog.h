@@ -49,8 +49,10 @@ struct BacklogQuery {
 };
 
 // Counts, for each of `lanes`, which are all lanes of one route, the committed events that it wants and has not passed.
-// This is one walk along the xid index from the position furthest back, by the rule of the lanes' windows, under the
-// snapshot of the calling statement. Lanes without a spec count none. Throws PgError.
-std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, const BacklogQuery& query);
+// This is one walk along the xid index from the position furthest back, by the rule of the lanes' windows.
+// Access::kRead where the lanes were loaded so; else what is committed by now is counted. Under a snapshot older than
+// that of the lanes, what was committed between the two would be neither passed nor pending. Lanes without a spec count
+// none. Throws PgError.
+std::vector<LaneBacklog> CountBacklog(const std::vector<LaneRecord>& lanes, Access access, const BacklogQuery& query);
 
 }  // namespace outbox::admin

@@ -55,9 +55,9 @@ std::vector<LaneBacklog> CountLeft(const std::vector<LaneRecord>& lanes, const S
       sides = true;
     }
   }
-  std::vector<LaneBacklog> left = CountBacklog(without, query);
+  std::vector<LaneBacklog> left = CountBacklog(without, Access::kLatest, query);
   if (sides) {
-    const std::vector<LaneBacklog> with = CountBacklog(lanes, query);
+    const std::vector<LaneBacklog> with = CountBacklog(lanes, Access::kLatest, query);
     for (size_t i = 0; i < lanes.size(); i++) {
       left[i].sides = with[i].sides;
     }

@@ -88,7 +88,7 @@ Obstacle FindObstacle(int64 now, bool force) {
     if (route[0].spec == nullptr) {
       return {"Route \"" + route[0].route + "\" cannot work: " + route[0].trouble + "."};
     }
-    for (const LaneBacklog& backlog : CountBacklog(route, {.limit = kScanLimit, .parked = true})) {
+    for (const LaneBacklog& backlog : CountBacklog(route, Access::kLatest, {.limit = kScanLimit, .parked = true})) {
       if (backlog.pending > 0 || backlog.capped) {
         return {"Route \"" + route[0].route + "\" has " + std::to_string(backlog.pending) +
                 (backlog.capped ? " or more" : "") +

@@ -68,7 +68,7 @@ Counts CountEvents(const std::string& route, int64 at, int64 newest) {
     });
   }
   int64 oldest = 0;
-  for (const LaneBacklog& backlog : CountBacklog(events.lanes(), {.parked = true})) {
+  for (const LaneBacklog& backlog : CountBacklog(events.lanes(), Access::kLatest, {.parked = true})) {
     oldest = backlog.oldest != 0 && (oldest == 0 || backlog.oldest < oldest) ? backlog.oldest : oldest;
   }
   if (oldest != 0 && oldest < at) {

@@ -510,7 +510,8 @@ class EmptyLanes {
         return;  // what is not counted counts as left
       }
       const std::vector<LaneBacklog> left =
-          CountBacklog(route, {.limit = kSettleScanLimit, .only = &asked_, .due_by = DueBy(delayed_), .parked = true});
+          CountBacklog(route, Access::kLatest,
+                       {.limit = kSettleScanLimit, .only = &asked_, .due_by = DueBy(delayed_), .parked = true});
       for (size_t i = 0; i < route.size(); i++) {
         if (left[i].pending == 0 && !left[i].capped) {
           empty_.insert({route[i].route_id, route[i].lane});
@@ -568,8 +569,9 @@ OUTBOX_FUNCTION(outbox_wait_until_idle) {
         if (outbox::MonotonicMicros() >= over) {
           return false;
         }
-        for (const LaneBacklog& backlog : CountBacklog(
-                 route, {.limit = kSettleScanLimit, .only = &asked, .due_by = DueBy(delayed), .parked = true})) {
+        for (const LaneBacklog& backlog :
+             CountBacklog(route, Access::kLatest,
+                          {.limit = kSettleScanLimit, .only = &asked, .due_by = DueBy(delayed), .parked = true})) {
           if (backlog.pending > 0 || (backlog.capped && outbox::MonotonicMicros() < enough)) {
             return false;
           }
