@@ -1,4 +1,5 @@
-# outbox.reset_clock() waits for transactions that have emitted, and what they commit meanwhile is undelivered to it.
+# outbox.reset_clock() waits for transactions that have emitted, or are about to, and looks again and again: what they
+# commit meanwhile is undelivered to it, and what they do is seen as it is by then, not as it was at its first look.
 # matrix: R4
 use strict;
 use warnings;
@@ -52,7 +53,35 @@ is(resets(), 0, 'it has not');
 sql(q(SELECT outbox.resume(route => 'r')));
 ok(wait_idle($node), 'it is delivered');
 
-is(join(' ', @{ $redis->column('out', 'payload') }), '1 2', 'each once, in order');
-$writer->quit;
+# It lets the clock go now and then. One who was idle at its first look gets a reading then, and is not through with it.
+my $late = session();
+$late->query_safe('BEGIN; SELECT pg_current_xact_id()');
+$writer->query_safe('BEGIN; ' . emit(3));
+$reset = begin_reset(6_500_000);
+Outbox::Faults::arm('emit.reading', 'wait');
+$late->query_until(qr/begun/, '\echo begun' . "\n" . emit(4) . ";\n");
+ok(Outbox::Faults::await_waiting('emit.reading', 60), 'it lets somebody take a reading who was idle at its first look');
+$writer->query_safe('COMMIT');
+$reset->{run}->finish;
+like($reset->{err}, qr/A transaction that has emitted, or may be about to, is under way: process \d+/, 'who keeps it from going through');
+is(resets(), 0, 'it has not');
+Outbox::Faults::release('emit.reading');
+$late->query_safe('COMMIT');
+ok(wait_idle($node), 'they are delivered');
+
+# One who was busy then may be idle by now: nothing is to be feared of that one.
+my $idle = session();
+$idle->query_safe('BEGIN; SELECT pg_current_xact_id()');
+$idle->query_until(qr/begun/, '\echo begun' . "\nSELECT pg_sleep(3);\n");
+ok(wait_for_value($node, q(SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'), 1), 'somebody is busy');
+$reset = begin_reset(0);
+$reset->{run}->finish;
+is($reset->{out} . $reset->{err}, "t\n", 'it goes through once that one is idle');
+$idle->query_safe('COMMIT');
+$_->quit foreach $writer, $late, $idle;
+sql(emit(5));
+ok(wait_idle($node), 'events flow');
+
+is(join(' ', @{ $redis->column('out', 'payload') }), '1 2 3 4 5', 'each once, in order');
 no_server_crashed($node);
 done_testing();

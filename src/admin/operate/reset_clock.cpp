@@ -26,6 +26,7 @@ extern "C" {
 #include "access/xact.h"
 #include "catalog/namespace.h"
 #include "storage/lmgr.h"
+#include "utils/backend_status.h"
 #include "utils/lsyscache.h"
 }
 
@@ -75,11 +76,22 @@ bool LockProgress() {
       [] { return ConditionalLockRelationOid(outbox::pg::FindOurRelation("progress"), ShareRowExclusiveLock); });
 }
 
-Obstacle FindObstacle(int64 now, bool force) {
+// Who has a reading from before the clock was held and no lock on the log yet is in the statement that emits, and is
+// found by that: by what sessions do now, for the server remembers until the transaction ends what they did when it was
+// first asked. It reads sessions and locks one after the other. Who comes to its lock between the two has it at the
+// second look.
+Cell FindWriter() {
+  Guard([] { pgstat_clear_backend_activity_snapshot(); });
   std::vector<Row> writers = RunSql(Access::kWrite, kWriters);
-  if (!writers.empty()) {
-    return {"A transaction that has emitted, or may be about to, is under way: " + writers[0][0].value_or("?") + ".",
-            true};
+  if (writers.empty()) {
+    writers = RunSql(Access::kWrite, kWriters);
+  }
+  return writers.empty() ? Cell() : Cell(writers[0][0].value_or("?"));
+}
+
+Obstacle FindObstacle(int64 now, bool force) {
+  if (const Cell writer = FindWriter()) {
+    return {"A transaction that has emitted, or may be about to, is under way: " + *writer + ".", true};
   }
   if (force) {
     return {};
