@@ -328,6 +328,9 @@ void SettleCeiling() {
 }
 
 void HoldClock() {
+  if (holds) {
+    return;  // to make room below the ceiling would let others through
+  }
   KeepCeiling();
   LOCKTAG tag;
   Oid sequence = CeilingSequence();

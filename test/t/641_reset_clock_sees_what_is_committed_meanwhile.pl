@@ -82,6 +82,26 @@ $_->quit foreach $writer, $late, $idle;
 sql(emit(5));
 ok(wait_idle($node), 'events flow');
 
-is(join(' ', @{ $redis->column('out', 'payload') }), '1 2 3 4 5', 'each once, in order');
+# Once more in the same transaction: it has hold of the clock already.
+put_ahead(6);
+$writer = session();
+$late = session();
+Outbox::Faults::arm('keeper.cycle', 'wait'); # which keeps the ceiling, too
+ok(Outbox::Faults::await_waiting('keeper.cycle', 60), 'the keeper rests');
+$writer->query_safe(q(BEGIN; SET LOCAL client_min_messages = warning; SELECT outbox.reset_clock()));
+$late->query_until(qr/begun/, '\echo begun' . "\n" . emit(7) . ";\n");
+my $waits = q(SELECT count(*) FROM pg_locks WHERE locktype = 'object' AND objid = 'outbox_internal.clock_ceiling'::regclass AND objsubid = 1 AND NOT granted);
+ok(wait_until(sub { sql($waits) > 0 }), 'somebody waits for the clock');
+Outbox::Faults::arm('ceiling.keep', 'sleep * 1');
+is($writer->query_safe(q(SELECT outbox.reset_clock() > '2 days')), 't', 'it is called again');
+is(Outbox::Faults::hits('ceiling.keep'), 0, 'and does not touch the ceiling, below which others would go on');
+Outbox::Faults::disarm('ceiling.keep');
+$writer->query_safe('COMMIT');
+Outbox::Faults::release('keeper.cycle');
+$late->query_safe('SELECT 1');
+ok(wait_idle($node), 'all is delivered');
+is(sql(q(SELECT bool_and(created_at < now() + interval '1 hour') FROM outbox_internal.log WHERE convert_from(payload, 'UTF8') IN ('5', '7'))), 't', 'what comes after has the time that it is');
+is(join(' ', @{ $redis->column('out', 'payload') }), '1 2 3 4 5 6 7', 'each once, in order');
+$_->quit foreach $writer, $late;
 no_server_crashed($node);
 done_testing();
