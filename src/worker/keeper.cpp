@@ -237,7 +237,7 @@ void KeepDayTables(MemoryContext context) {
   Steps steps;
   steps.Do([&] { days::EnsureDaysAhead(log_now, pg::settings.days_ahead); });
   if (keeper->presence == pg::Presence::kHere) {  // in a copy nothing may be dropped before it is adopted
-    steps.Do([&] { pg::InTransaction(context, [] { (void)admin::RepairGuards(); }); });
+    steps.Do([&] { pg::InTransaction(context, [] { (void)admin::RepairGuards(/*wait=*/false); }); });
     steps.Do([&] {
       pg::InTransaction(
           context, [] { (void)admin::RunSql(admin::Access::kWrite, "SELECT outbox_internal.follow_role_names()"); });

@@ -1,6 +1,7 @@
 # A dump that was restored with --disable-triggers has brought its events into the log, past the guard: doctor() does not say of them
 # that they were emitted here. It says so of those that were, and adopt() sends each where it belongs. So it is where the dump's
-# events are all of one transaction, too.
+# events are all of one transaction, too. adopt() waits for whoever has such a day locked (an autovacuum soon gives way, a VACUUM ends),
+# as long as its session would wait for a lock.
 # matrix: C18
 use strict;
 use warnings;
@@ -14,6 +15,25 @@ my $node = new_node(extension => 0, conf => "outbox.lone_emit = allow\nmax_worke
 my $dump = $node->basedir . '/dump';
 sub sql { return $node->safe_psql(@_) }
 sub emitted { return (sql($_[0], q{SELECT detail FROM outbox.doctor() WHERE "check" = 'identity'}) =~ /stays silent\.(.*)/)[0] }
+
+# adopt() while another session has the day locked, as VACUUM has it. What it returns.
+sub adopt_once_free
+{
+	my ($db) = @_;
+	my $day = sql($db, 'SELECT DISTINCT tableoid::regclass FROM outbox_internal.log');
+	my $holder = $node->background_psql($db);
+	$holder->query_safe("BEGIN; LOCK TABLE $day IN SHARE UPDATE EXCLUSIVE MODE");
+	my ($code, undef, $error) = $node->psql($db, q{SET lock_timeout = '50 ms'; SELECT outbox.adopt()});
+	isnt($code, 0, 'a session that waits for no lock is told so');
+	like($error, qr/canceling statement due to lock timeout/, 'in the words of PostgreSQL');
+	my $adopts = $node->background_psql($db);
+	$adopts->query_until(qr/begun/, "\\echo begun\nSELECT outbox.adopt();\n");
+	ok(wait_until(sub { sql($db, qq{SELECT EXISTS (SELECT FROM pg_locks WHERE relation = '$day'::regclass AND NOT granted)}) eq 't' }), 'another waits');
+	$holder->quit;
+	my $sent = $adopts->query(q{SELECT 'adopted'});
+	$adopts->quit;
+	return $sent =~ s/\s*adopted\s*$//r;
+}
 
 # Emits three events in the original. Two of its routes: one has had them, one not.
 sub restored
@@ -38,7 +58,7 @@ sub restored
 	is(emitted($copy), ' 3 events have been emitted here since it was restored.', 'and two more');
 
 	$redis->command('DEL', 'events', 'late');
-	is(sql($copy, 'SELECT outbox.adopt()'), '3', 'adopted, what the one route lacked is to be sent');
+	is(adopt_once_free($copy), '3', 'adopted, what the one route lacked is to be sent');
 	sql($copy, q{SELECT outbox.resume('late')});
 	is(sql($copy, q{SELECT outbox.wait_until_idle('60 s')}), 't', 'the copy delivers');
 	is(join(' ', map { $_->{type} } @{ $redis->entries('events') }), 'here here here', 'what was emitted here, and nothing again');

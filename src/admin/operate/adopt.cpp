@@ -170,7 +170,7 @@ int64 AdoptAll(bool keep_positions) {
   LockToWrite({"origin"});
   LockLanesToGo();
   LockPositionsToGo();
-  RepairGuards();
+  RepairGuards(/*wait=*/true);
   // From now on a role that is renamed keeps its limit: what came with another server's oid was found by name.
   RunSql(Access::kWrite, "SELECT outbox_internal.follow_role_names()");
   const RestoredRows restored = FindRestoredRows();

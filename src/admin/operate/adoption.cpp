@@ -603,7 +603,21 @@ int64 WrongGuards(Access access) {
   return Number(RunSql(access, "SELECT count(*) FROM outbox_internal.wrong_guard")[0][0]);
 }
 
-int64 RepairGuards() {
+namespace {
+
+// Plain. False: another session is changing the table, or it has been dropped meanwhile.
+bool LockToRepair(Oid relation, bool wait) {
+  if (wait) {
+    LockRelationOid(relation, ShareUpdateExclusiveLock);
+  } else if (!ConditionalLockRelationOid(relation, ShareUpdateExclusiveLock)) {
+    return false;
+  }
+  return SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relation));
+}
+
+}  // namespace
+
+int64 RepairGuards(bool wait) {
   int64 moved = 0;
   for (const Row& row : RunSql(
            Access::kWrite,
@@ -613,7 +627,7 @@ int64 RepairGuards() {
     const Oid relation = static_cast<Oid>(Number(row[0]));
     const Oid trigger = static_cast<Oid>(Number(row[1]));
     const bool guard = row[3] == "t";
-    if (!pg::Guard([relation] { return ConditionalLockRelationOid(relation, ShareUpdateExclusiveLock); })) {
+    if (!pg::Guard([relation, wait] { return LockToRepair(relation, wait); })) {
       continue;
     }
     int64 rows = row[4] == "t" ? MoveLoadedRows(row[2].value()) : 0;

@@ -54,8 +54,9 @@ AdoptionStep Adopt(int64 rows);
 
 // Rows of the log that did not come by emit(), because the guard was switched off when they came (pg_restore
 // --disable-triggers): moves them where the guard would have put them, and has the guard on again. Returns how many.
-// Takes no lock that an emitter waits for; a day that another session is changing is left for the next time. Throws.
-int64 RepairGuards();
+// Takes no lock that an emitter waits for. Without `wait`, a table that another session is changing is left for the
+// next time; there must be one: an adoption that has begun takes only what was in foreign_event before. Throws.
+int64 RepairGuards(bool wait);
 // SQL: "x" of each transaction that brought such rows, as xmin has it, out of the rows of `log`: a relation with the
 // columns x (that of the row) and xid.
 std::string LoadingTransactions(const std::string& log);
