@@ -1,4 +1,5 @@
-// Which errors a process has written into the server's log, by code [P]: each once a minute, however they take turns.
+// Which errors a process has written into the server's log, by code and by what met them [P]: each once a minute,
+// however they take turns.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@ namespace outbox::worker {
 class Complaints {
  public:
   // Whether to say it now. `now`: monotonic microseconds.
-  bool MaySay(const std::string& code, int64_t now) {
-    const auto [said, first] = said_.try_emplace(code, now);
+  bool MaySay(const std::string& what, int64_t now) {
+    const auto [said, first] = said_.try_emplace(what, now);
     if (!first && now - said->second < kEvery) {
       return false;
     }
@@ -25,10 +26,10 @@ class Complaints {
   // All is well again: what comes next is said at once.
   void Clear() { said_.clear(); }
 
-  // Says it, if it may be said, in a line of LOG. Throws pg::PgError.
+  // Says it, if it may be said, in a line of LOG. Nothing that `who` meets hides what another does. Throws pg::PgError.
   void Say(const char* who, const pg::PendingError& error) {
     const int code = error.rethrow != nullptr ? error.rethrow->sqlerrcode : error.sqlstate;
-    if (MaySay(unpack_sql_state(code), MonotonicMicros())) {
+    if (MaySay(std::string(who) + ": " + unpack_sql_state(code), MonotonicMicros())) {
       pg::Guard([who, error] { pg::Report(LOG, who, error); });
     }
   }

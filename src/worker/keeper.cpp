@@ -3,6 +3,7 @@
 #include <cinttypes>
 #include <exception>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "admin/common/query.h"
@@ -154,19 +155,21 @@ void ContinueAdoption(MemoryContext context) {
   keeper->adopting = step.under_way;
 }
 
-void Complain(const pg::PendingError& error) {
+// `step`: "", or which of them met it, after a comma.
+void Complain(const std::string& step, const pg::PendingError& error) {
   keeper->troubled = true;
   if (!StopRequested()) {
-    keeper->complaints.Say("outbox keeper", error);
+    const std::string who = "outbox keeper" + step;
+    keeper->complaints.Say(who.c_str(), error);
   }
 }
 
 // Independent steps: one that cannot be done now (something is locked) does not keep the others, and is done in a later
-// cycle. Each says what was in its way.
+// cycle. Each says what was in its way, also where that is the same as another's.
 class Steps {
  public:
   template <typename Step>
-  void Do(Step&& step) {
+  void Do(const char* name, Step&& step) {
     pg::PendingError error;
     try {
       step();
@@ -175,7 +178,7 @@ class Steps {
       error = pg::DescribeCurrentException();
     }
     failed_ = true;
-    Complain(error);
+    Complain(std::string(", ") + name, error);
   }
   bool failed() const { return failed_; }
 
@@ -235,23 +238,23 @@ void KeepDayTables(MemoryContext context) {
   int64 retention = static_cast<int64>(pg::settings.retention_minutes) * 60 * USECS_PER_SEC;
   int64 dedupe_retention = static_cast<int64>(pg::settings.dedupe_minutes) * 60 * USECS_PER_SEC;
   Steps steps;
-  steps.Do([&] { days::EnsureDaysAhead(log_now, pg::settings.days_ahead); });
+  steps.Do("days ahead", [&] { days::EnsureDaysAhead(log_now, pg::settings.days_ahead); });
   if (keeper->presence == pg::Presence::kHere) {  // in a copy nothing may be dropped before it is adopted
-    steps.Do([&] { pg::InTransaction(context, [] { (void)admin::RepairGuards(/*wait=*/false); }); });
-    steps.Do([&] {
+    steps.Do("guards", [&] { pg::InTransaction(context, [] { (void)admin::RepairGuards(/*wait=*/false); }); });
+    steps.Do("names of roles", [&] {
       pg::InTransaction(
           context, [] { (void)admin::RunSql(admin::Access::kWrite, "SELECT outbox_internal.follow_role_names()"); });
     });
-    steps.Do([&] { log::DropExpiredLogTables(expiry, retention); });
-    steps.Do([&] { KeepLogSize(context, expiry); });
-    steps.Do([&] { log::EmptySpareTable(expiry, retention); });
-    steps.Do([&] { log::DropExpiredProgressTables(expiry); });
-    steps.Do([&] { log::DropExpiredTickTables(expiry); });
-    steps.Do([&] { log::DropExpiredOutcomeTables(expiry, retention); });
-    steps.Do([&] { log::DropExpiredEmitKeys(expiry, dedupe_retention); });
-    steps.Do([] { log::MarkInterruptedReplays(); });
+    steps.Do("expired days", [&] { log::DropExpiredLogTables(expiry, retention); });
+    steps.Do("size of the log", [&] { KeepLogSize(context, expiry); });
+    steps.Do("spare table", [&] { log::EmptySpareTable(expiry, retention); });
+    steps.Do("expired positions", [&] { log::DropExpiredProgressTables(expiry); });
+    steps.Do("expired ticks", [&] { log::DropExpiredTickTables(expiry); });
+    steps.Do("expired outcomes", [&] { log::DropExpiredOutcomeTables(expiry, retention); });
+    steps.Do("expired keys of emit_once()", [&] { log::DropExpiredEmitKeys(expiry, dedupe_retention); });
+    steps.Do("interrupted replays", [] { log::MarkInterruptedReplays(); });
     // That clock alone says what is over: nobody may be receiving. One table a round is enough.
-    steps.Do([&] {
+    steps.Do("inbox", [&] {
       pg::InTransaction(context, [expiry] {
         if (inbox::CurrentKept().settled) {
           (void)inbox::Keep(expiry, expiry);
@@ -279,7 +282,7 @@ void Cycle(MemoryContext context) {
   Steps steps;
   pg::Installation installation = {pg::Presence::kHere, keeper->owner, ""};
   // If outbox_internal.identity is locked, the installation counts as unchanged.
-  steps.Do([&] { installation = ReadInstallation(context); });
+  steps.Do("installation", [&] { installation = ReadInstallation(context); });
   if (steps.failed() && keeper->presence != pg::Presence::kHere) {
     return;
   }
@@ -317,15 +320,15 @@ void Cycle(MemoryContext context) {
   OUTBOX_FAULT_POINT("keeper.cycle");
   TellOfJump();
   // First, because expiry is decided by the clock's stored ceiling.
-  steps.Do([context] { KeepCeiling(context); });
+  steps.Do("clock", [context] { KeepCeiling(context); });
   pgstat_report_activity(STATE_RUNNING, "day tables");
-  steps.Do([context] { KeepDayTables(context); });
-  steps.Do([] { ChangeLanes(); });
-  steps.Do([] { DecideDemand(); });
-  steps.Do([] { keeper->ticks.RecordTick(pg::ClockNow()); });
-  steps.Do([context] { pg::InTransaction(context, [] { keeper->standing.Step(); }); });
+  steps.Do("day tables", [context] { KeepDayTables(context); });
+  steps.Do("numbers of lanes", [] { ChangeLanes(); });
+  steps.Do("relay workers", [] { DecideDemand(); });
+  steps.Do("ticks", [] { keeper->ticks.RecordTick(pg::ClockNow()); });
+  steps.Do("lanes that stand", [context] { pg::InTransaction(context, [] { keeper->standing.Step(); }); });
   pgstat_report_activity(STATE_RUNNING, "adoption");
-  steps.Do([context] { ContinueAdoption(context); });
+  steps.Do("adoption", [context] { ContinueAdoption(context); });
 }
 
 // Nothing to keep here: the launcher does not start the keeper again until it is asked to check this database.
@@ -406,7 +409,7 @@ void KeeperMain() {
     pg::PendingError error;
     keeper->troubled = false;
     if (!pg::Attempt([context] { Cycle(context); }, &error)) {
-      Complain(error);
+      Complain("", error);
     }
     metrics::SettlePrepared();  // also where the cycle failed
     metrics::NoteTurn(false);

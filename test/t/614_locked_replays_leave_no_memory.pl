@@ -26,7 +26,7 @@ sub held
 my $locker = $node->background_psql('postgres', on_error_stop => 1, timeout => 600);
 $locker->query_safe('BEGIN; LOCK TABLE outbox.replay IN ACCESS EXCLUSIVE MODE');
 upkeep($node);
-ok(wait_until(sub { slurp_file($node->logfile) =~ /outbox keeper: canceling statement due to lock timeout/ }), 'the keeper meets the lock');
+ok(wait_until(sub { slurp_file($node->logfile) =~ /outbox keeper, interrupted replays: canceling statement due to lock timeout/ }), 'the keeper meets the lock');
 upkeep($node) foreach 1 .. 12;
 is($node->safe_psql('postgres', $keeper), $pid, 'it is the same keeper');
 my $held = held();

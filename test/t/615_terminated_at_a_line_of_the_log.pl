@@ -45,7 +45,7 @@ ok(wait_idle($node), 'its successor delivers');
 # A table that it cannot look at.
 my $locker = $node->background_psql('postgres', on_error_stop => 1, timeout => 600);
 $locker->query_safe('BEGIN; LOCK TABLE outbox.replay IN ACCESS EXCLUSIVE MODE');
-terminated_at_a_line('outbox keeper', sub { sql('SELECT pg_reload_conf()') }, 'outbox keeper: canceling statement due to lock timeout', 0);
+terminated_at_a_line('outbox keeper', sub { sql('SELECT pg_reload_conf()') }, 'outbox keeper, interrupted replays: canceling statement due to lock timeout', 0);
 $locker->query_safe('COMMIT');
 $locker->quit;
 
