@@ -421,8 +421,12 @@ void RelayPublisher::Describe(const RelayState& state) {
     if (owned_[i] == nullptr || lane_statuses_[i].id.side != 0) {
       continue;
     }
-    const sink::Health* health = state.engine.DestinationHealth(owned_[i]->destination);
-    bool lane_down = health != nullptr && !health->up;
+    // Also where its sink is up, and waits until it is known what the server has lost, or takes nothing of what it
+    // gets.
+    const auto of_lane = std::find_if(
+        destination_statuses_.begin(), destination_statuses_.end(),
+        [id = owned_[i]->destination](const relay::DestinationStatus& destination) { return destination.id == id; });
+    const bool lane_down = of_lane != destination_statuses_.end() && of_lane->state != BreakerState::kClosed;
     if ((lane_statuses_[i].inflight_count > 0 || lane_down) && (shown == nullptr || (lane_down && !down))) {
       shown = owned_[i];
       down = lane_down;

@@ -1,6 +1,6 @@
 # A page that has to be read before anything is written to a Redis that was restarted cannot be read, of the runs that were met or of
 # old positions: nothing is sent there, by no route, and lag, outbox.destination, doctor() and the server's log say which page it is
-# and what to do. What the page on trouble says to do has all of it go on.
+# and what to do; pg_stat_activity says that the worker waits. What the page on trouble says to do has all of it go on.
 use strict;
 use warnings;
 
@@ -19,12 +19,13 @@ sub there { return join ' | ', map { by_key([ map { $_->{payload} } @{ $redis->e
 sub upto { my ($n) = @_; return join ' | ', (join ' ', 1 .. $n) x 2 }
 sub damage
 {
-	my ($table) = @_;
+	my ($table, $meanwhile) = @_;
 	my $path = $node->data_dir . '/' . sql("SELECT pg_relation_filepath('$table')");
 	$node->stop;
 	open my $file, '+<:raw', $path or die $!;
 	print $file 'X' x 24;    # the header of its first page
 	close $file;
+	$meanwhile->();
 	return $node->start;
 }
 
@@ -43,14 +44,16 @@ foreach my $table (qw(server_run progress))
 	ok(wait_idle($node), 'idle');
 	my $before = $last;
 	my $log = -s $node->logfile;
-	damage($what);
-	$redis->kill9;
-	$redis->restart;
+	# A worker that had it connected, and one that never had.
+	my $restart = sub { $redis->kill9; $redis->restart };
+	damage($what, $table eq 'progress' ? $restart : sub { });
+	$restart->() unless $table eq 'progress';
 	emit();
 	ok(wait_for_value($node, q(SELECT error_class || ' ' || error_code FROM outbox.destination), 'internal XX001', 60), "$table: the destination is in trouble");
 	like(sql('SELECT error_message FROM outbox.destination'), qr/^nothing is sent before it is known what its server may have lost, and that cannot be found out: invalid page in block 0 /,
 		'with the page, and what depends on it');
 	ok(wait_for_value($node, q(SELECT string_agg(error_code, ' ') FROM outbox.lag), 'XX001 XX001', 20), 'the lanes of both routes say so') or diag(sql('TABLE outbox.lag'));
+	is(sql(q(SELECT query FROM pg_stat_activity WHERE backend_type = 'outbox relay')), 'waiting for r', 'and the worker does not say that it publishes');
 	my $doctor = q(SELECT status || ': ' || detail || ' ' || hint FROM outbox.doctor() WHERE "check" = 'destination');
 	like(sql($doctor), qr/^problem: Destination "r" gets nothing.* invalid page in block 0 .*A page of the log cannot be read/, 'doctor() has a problem, and where to read on');
 	ok(wait_until(sub { slurp_file($node->logfile, $log) =~ /WARNING:  outbox: destination "r" is in trouble: nothing is sent before .*invalid page in block 0 .*HINT:  A page or a file of a table cannot be read/s }, 20),
