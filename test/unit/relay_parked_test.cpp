@@ -112,6 +112,22 @@ TEST_F(ParkedTest, NothingParkedIsSentBeforeTheStandbysHaveIt) {
   EXPECT_EQ(Order(retry), (Events{edited}));
 }
 
+// Whatever was in the way of finding out whether its commit may be sent is nothing to an event that is not to be sent.
+TEST_F(ParkedTest, WhatIsPausedWhileItCannotBeFoundOutWhetherStandbysHaveItIsGivenBackAtOnce) {
+  Turn();
+  server.synchronous = false;
+  server.fails = [](const char* function) { return std::string(function) == "CheckDurable"; };
+  Park("a", 1);
+  RunUntil(clock.now + 120'000'000);  // the pauses between two tries are long by now
+  ASSERT_NE(Status().error, nullptr);
+  format::RouteConfig paused = config;
+  paused.paused = true;
+  engine->UpdateLane(kLane, fakes::Spec(paused));
+  table.calls.clear();
+  RunUntil(clock.now + 100'000);
+  EXPECT_EQ(table.calls["Settle"], 1);
+}
+
 TEST_F(ParkedTest, WhatIsPausedWhileTheStandbysAreAwayIsNotSentWhenTheyAreBack) {
   Turn();
   server.synchronous = false;

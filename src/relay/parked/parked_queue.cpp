@@ -224,9 +224,7 @@ bool ParkedQueue::Submit(TurnContext* turn, format::RecordFormat* format, LaneLo
     return durable_.Look(durable_lsn_, log, &log_retry_, turn) != Durability::kNotYet &&
            claim_.Send(&sender_, format, turn);
   }
-  if (durable_.waits()) {
-    durable_.Forget(&log_retry_);
-  }
+  durable_.Forget(&log_retry_);
   phase_ = Phase::kSettling;
   return true;
 }
