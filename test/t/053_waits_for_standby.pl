@@ -63,6 +63,8 @@ sql(q{SET synchronous_commit = local; SELECT outbox.retry(id, reason => 'wrong',
 ok(wait_for_value($node, q{SELECT error_code FROM outbox.lag}, 'NO_STANDBY', 30), 'one that is edited without a standby waits for it');
 is(types(), 'without standbys,local,off,on', 'and is not sent');
 is(sql(q{SELECT status FROM outbox.doctor() WHERE "check" = 'lane'}), 'problem', 'which doctor() says, too');
+my (undef, undef, $refused) = $node->psql('postgres', q{SET synchronous_commit = local; SELECT outbox.skip(id, reason => 'wrong') FROM outbox_internal.parked});
+like($refused, qr/is being sent just now.*DETAIL: .*NO_STANDBY.*HINT: .*Pause the route/s, 'and who would skip() it reads what it waits for');
 $standby->start;
 ok(wait_until(sub { types() eq 'without standbys,local,off,on,edited' }, 60), 'the standby comes, and it goes');
 ok(wait_for_value($node, q{SELECT error_code IS NULL FROM outbox.lag}, 't', 10), 'and nothing is said any more');
