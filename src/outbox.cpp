@@ -1,8 +1,6 @@
 // Module entry [P]: settings, shared memory, callbacks, launcher. No client library, no thread, nothing that owns.
-#include "admin/commands/foreign_keys.h"
-#include "admin/commands/loss_of_objects.h"
+#include "admin/commands/access_hook.h"
 #include "admin/commands/rows_of_another_version.h"
-#include "admin/commands/trigger_commands.h"
 #include "admin/commands/utility_hook.h"
 #include "base/version.h"
 #include "emit/replica_role.h"
@@ -28,10 +26,8 @@ void _PG_init(void) {
   outbox::pg::RegisterTransactionEnd({outbox::metrics::CountAtTransactionEnd, outbox::metrics::CountAtSavepointEnd});
   outbox::emit::InstallReplicaRoleHook();
   outbox::admin::InstallUtilityHook();
-  outbox::admin::InstallDropHook();
-  outbox::admin::InstallOtherVersionHooks();
-  outbox::admin::InstallTriggerHook();
-  outbox::admin::InstallForeignKeyHook();
+  outbox::admin::InstallAccessHook();
+  outbox::admin::InstallOtherVersionHook();
   outbox::pg::InstallPlanningHooks();
   outbox::worker::CountSinkDescriptors();
   if (process_shared_preload_libraries_in_progress) {

@@ -2,15 +2,13 @@
 
 #include "admin/commands/own_relations.h"
 #include "admin/guard/loss.h"
-#include "pg/entry.h"
+#include "pg/guard.h"
 #include "pg/transaction.h"
 
 extern "C" {
 #include "access/genam.h"
 #include "access/table.h"
-#include "catalog/objectaccess.h"
 #include "catalog/pg_constraint.h"
-#include "miscadmin.h"
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 }
@@ -20,8 +18,6 @@ namespace outbox::admin {
 namespace {
 
 using pg::Guard;
-
-object_access_hook_type previous_hook = nullptr;
 
 // What the constraint, made just now, refers to; InvalidOid: it is no foreign key, or a partition's part of one. Plain.
 Oid TableReferredTo(Oid constraint) {
@@ -41,8 +37,10 @@ Oid TableReferredTo(Oid constraint) {
   return table;
 }
 
-void JudgeConstraint(Oid constraint) {
-  const Oid table = Guard([constraint] { return TableReferredTo(constraint); });
+}  // namespace
+
+void CheckMadeConstraint(const ObjectAccess& access) {
+  const Oid table = Guard([&access] { return TableReferredTo(access.object); });
   if (!Guard([table] { return IsOwnTable(table) && !pg::InOwnStatement(); })) {
     return;
   }
@@ -50,23 +48,6 @@ void JudgeConstraint(Oid constraint) {
                "Background workers delete and change its rows: one that something else refers to would hold them up, "
                "and what they have sent would be sent again.",
                "Keep the value without a foreign key, an event's id for example: outbox.status() knows it.");
-}
-
-// Whatever command makes it. Plain: the next hook may raise.
-void OnAccess(ObjectAccessType access, Oid catalog, Oid object, int column, void* argument) {
-  if (previous_hook != nullptr) {
-    previous_hook(access, catalog, object, column, argument);
-  }
-  if (access == OAT_POST_CREATE && catalog == ConstraintRelationId && IsUnderPostmaster && !IsBinaryUpgrade) {
-    pg::Entry(&JudgeConstraint, object);
-  }
-}
-
-}  // namespace
-
-void InstallForeignKeyHook() {
-  previous_hook = object_access_hook;
-  object_access_hook = OnAccess;
 }
 
 }  // namespace outbox::admin

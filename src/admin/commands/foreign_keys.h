@@ -3,9 +3,11 @@
 // start. (Such a key is checked by triggers that count as internal: trigger_commands.h is not asked.)
 #pragma once
 
+#include "admin/commands/access_hook.h"
+
 namespace outbox::admin {
 
-// Once per backend, from _PG_init: foreign keys that are made.
-void InstallForeignKeyHook();
+// Whatever command has made it. Throws.
+void CheckMadeConstraint(const ObjectAccess& access);
 
 }  // namespace outbox::admin

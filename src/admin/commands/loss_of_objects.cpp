@@ -5,7 +5,7 @@
 #include "admin/commands/trigger_commands.h"
 #include "admin/guard/loss.h"
 #include "days/day_table_ddl.h"
-#include "pg/entry.h"
+#include "pg/guard.h"
 #include "pg/owner.h"
 #include "pg/schemas.h"
 #include "pg/settings.h"
@@ -29,8 +29,6 @@ namespace {
 
 using pg::Guard;
 
-object_access_hook_type previous_hook = nullptr;
-
 // The innermost that this session is running.
 DropCommand* running = nullptr;
 
@@ -42,9 +40,9 @@ void JudgeWhole(DropCommand* command, const std::string& name) {
 }
 
 // Called before the first object goes that the check needs; all that goes with it is locked by now.
-int BeforeDrop(Oid catalog, Oid object) {
+void BeforeDrop(Oid catalog, Oid object) {
   if (!StateTablesExist()) {
-    return 0;
+    return;
   }
   DropCommand no_command = {};
   DropCommand* command = running != nullptr ? running : &no_command;
@@ -62,27 +60,26 @@ int BeforeDrop(Oid catalog, Oid object) {
         RefuseServerInUse(server, true);
       }
     }
-    return 0;
+    return;
   }
   if (catalog == TriggerRelationId) {
     CheckTakenTrigger(object);
-    return 0;
+    return;
   }
   if (!command->drops_tables) {
     JudgeWhole(command, "drop extension outbox");
-    return 0;
+    return;
   }
   if (catalog != RelationRelationId) {
-    return 0;
+    return;
   }
   if (IsDayTable(object)) {
     JudgeDayTable(object, "drop table");
-    return 0;
+    return;
   }
   if (IsStateTable(Guard([object]() -> const char* { return get_rel_name(object); }))) {
     JudgeWhole(command, "drop table " + NameOf(object));
   }
-  return 0;
 }
 
 // Plain. Most objects do not belong to outbox, which one look-up finds out.
@@ -110,19 +107,6 @@ bool Concerns(Oid catalog, Oid object, int column) {
   return kind == RELKIND_RELATION || kind == RELKIND_PARTITIONED_TABLE || IsMember(catalog, object);
 }
 
-// Plain: the next hook may raise.
-void OnAccess(ObjectAccessType access, Oid catalog, Oid object, int column, void* argument) {
-  if (previous_hook != nullptr) {
-    previous_hook(access, catalog, object, column, argument);
-  }
-  if (access != OAT_DROP || days::DroppingDayTable() || !IsUnderPostmaster ||
-      (static_cast<ObjectAccessDrop*>(argument)->dropflags & PERFORM_DELETION_INTERNAL) != 0 ||
-      !Concerns(catalog, object, column)) {
-    return;
-  }
-  pg::Entry(&BeforeDrop, catalog, object);
-}
-
 // One of these roles owns the tables of outbox, so that they go as well. Plain.
 bool OwnsExtension(List* roles) {
   const Oid log = pg::FindOurRelation("log");
@@ -145,9 +129,14 @@ void EndDropCommand(const DropCommand* command) {
   running = command->outer;
 }
 
-void InstallDropHook() {
-  previous_hook = object_access_hook;
-  object_access_hook = OnAccess;
+bool TakesAway(const ObjectAccess& access) {
+  return !days::DroppingDayTable() &&
+         (static_cast<ObjectAccessDrop*>(access.argument)->dropflags & PERFORM_DELETION_INTERNAL) == 0 &&
+         Concerns(access.catalog, access.object, access.column);
+}
+
+void CheckTakenAway(const ObjectAccess& access) {
+  BeforeDrop(access.catalog, access.object);
 }
 
 }  // namespace outbox::admin

@@ -2,12 +2,13 @@
 // what is undelivered; by any command (DROP OWNED BY, CASCADE). See loss.h.
 #pragma once
 
-#include "pg/prelude.h"
+#include "admin/commands/access_hook.h"
 
 namespace outbox::admin {
 
-// Once per backend, from _PG_init.
-void InstallDropHook();
+// Before an object goes. The first is plain, the other one throws.
+bool TakesAway(const ObjectAccess& access);
+void CheckTakenAway(const ObjectAccess& access);
 
 // A utility statement while it runs: what is dropped meanwhile is dropped by the innermost. They nest, where an event
 // trigger or a function runs statements of its own.

@@ -7,8 +7,6 @@
 #include "pg/transaction.h"
 
 extern "C" {
-#include "catalog/objectaccess.h"
-#include "catalog/pg_class.h"
 #include "executor/executor.h"
 #include "nodes/execnodes.h"
 }
@@ -20,7 +18,6 @@ namespace {
 using pg::Guard;
 
 ExecutorStart_hook_type previous_start = nullptr;
-object_access_hook_type previous_access = nullptr;
 
 // Of the log its days answer, each for its events.
 void Judge(Oid table, const char* command, bool days_only) {
@@ -58,23 +55,19 @@ void OnExecutorStart(QueryDesc* query, int flags) {
   }
 }
 
-// Also of what TRUNCATE reaches by CASCADE, and of partitions. Plain: the next hook may raise.
-void OnAccess(ObjectAccessType access, Oid catalog, Oid object, int column, void* argument) {
-  if (previous_access != nullptr) {
-    previous_access(access, catalog, object, column, argument);
-  }
-  if (access == OAT_TRUNCATE && catalog == RelationRelationId && IsAsked(get_rel_namespace(object))) {
-    pg::Entry(&Judge, object, "truncate", false);
-  }
-}
-
 }  // namespace
 
-void InstallOtherVersionHooks() {
+bool EmptiesOurTable(const ObjectAccess& access) {
+  return pg::IsOurSchema(get_rel_namespace(access.object));
+}
+
+void CheckEmptied(const ObjectAccess& access) {
+  Judge(access.object, "truncate", false);
+}
+
+void InstallOtherVersionHook() {
   previous_start = ExecutorStart_hook;
   ExecutorStart_hook = OnExecutorStart;
-  previous_access = object_access_hook;
-  object_access_hook = OnAccess;
 }
 
 }  // namespace outbox::admin

@@ -4,7 +4,7 @@
 #include "admin/common/query.h"
 #include "admin/guard/by_hand.h"
 #include "admin/guard/loss.h"
-#include "pg/entry.h"
+#include "pg/guard.h"
 #include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
@@ -32,8 +32,6 @@ namespace {
 
 using pg::Guard;
 using pg::UserError;
-
-object_access_hook_type previous_hook = nullptr;
 
 // What pg_trigger says of one; zeroes: there is none. Plain.
 struct TriggerRow {
@@ -154,18 +152,6 @@ void RefuseUnguarded(Oid table, const std::string& words) {
                "Leave them on: what has to be done to its rows they let through under outbox.allow_loss.");
 }
 
-// Not before the command: the name in it may then mean another table than once the command has its lock. (Internal:
-// triggers of foreign keys, which call nothing of the user's.) Plain: the next hook may raise.
-void OnAccess(ObjectAccessType access, Oid catalog, Oid object, int column, void* argument) {
-  if (previous_hook != nullptr) {
-    previous_hook(access, catalog, object, column, argument);
-  }
-  if (access == OAT_POST_CREATE && catalog == TriggerRelationId && IsUnderPostmaster && !IsBinaryUpgrade &&
-      !static_cast<ObjectAccessPostCreate*>(argument)->is_internal) {
-    pg::Entry(&JudgeTrigger, object);
-  }
-}
-
 }  // namespace
 
 bool IsOwnTrigger(Oid table, const char* name) {
@@ -241,9 +227,12 @@ void CheckDropTrigger(Node* statement) {
   }
 }
 
-void InstallTriggerHook() {
-  previous_hook = object_access_hook;
-  object_access_hook = OnAccess;
+bool CallsForUser(const ObjectAccess& access) {
+  return !static_cast<ObjectAccessPostCreate*>(access.argument)->is_internal;
+}
+
+void CheckMadeTrigger(const ObjectAccess& access) {
+  JudgeTrigger(access.object);
 }
 
 }  // namespace outbox::admin

@@ -7,12 +7,15 @@
 
 #include <string>
 
-#include "pg/prelude.h"
+#include "admin/commands/access_hook.h"
 
 namespace outbox::admin {
 
-// Once per backend, from _PG_init: triggers that are made.
-void InstallTriggerHook();
+// One that is made, and not before the command: the name in it may then mean another table than once the command has
+// its lock. The first is plain, and false of triggers of foreign keys, which call nothing of the user's; the other one
+// throws.
+bool CallsForUser(const ObjectAccess& access);
+void CheckMadeTrigger(const ObjectAccess& access);
 
 // Before the statement; they throw.
 void CheckDropTrigger(Node* statement);

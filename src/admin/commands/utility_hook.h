@@ -11,10 +11,7 @@
 //   setting_commands  settings of the system, a database or a role
 //   database_bar      DROP, ALTER and copying of a database, for which its workers have to leave
 //
-// What a statement does along with what it says, or inside of another command, no utility hook sees: that is for object
-// access hooks, each where its subject is. loss_of_objects: what goes with other things (CASCADE, DROP OWNED).
-// trigger_commands and foreign_keys: triggers and foreign keys that are made. rows_of_another_version: what TRUNCATE
-// reaches.
+// What a statement does along with what it says, or inside of another command, no utility hook sees: see access_hook.h.
 #pragma once
 
 #include "pg/prelude.h"
