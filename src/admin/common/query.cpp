@@ -343,4 +343,13 @@ std::string ArrayLiteral(const std::vector<Cell>& elements) {
   return literal + "}";
 }
 
+std::string ArrayLiteral(const std::vector<int64>& numbers) {
+  std::string literal = "{";
+  for (int64 number : numbers) {
+    literal += literal.size() == 1 ? "" : ",";
+    literal += std::to_string(number);
+  }
+  return literal + "}";
+}
+
 }  // namespace outbox::admin

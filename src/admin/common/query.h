@@ -142,5 +142,6 @@ std::optional<std::vector<Cell>> TextArrayArgument(FunctionCallInfo fcinfo, int 
 std::string TextArrayLiteral(const std::vector<std::string>& elements);
 // As TextArrayLiteral, for any type's text forms, NULLs included.
 std::string ArrayLiteral(const std::vector<Cell>& elements);
+std::string ArrayLiteral(const std::vector<int64>& numbers);
 
 }  // namespace outbox::admin

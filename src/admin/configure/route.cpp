@@ -213,7 +213,7 @@ void WantLanes(const std::string& route, const std::string& lanes, const Cell& n
 }
 
 // Under `block` dead letters hold their keys, under `skip` they do not.
-void ChangeHolders(const std::string& route, const std::string& route_id, bool block) {
+void ChangeHolders(const std::string& route, int64 route_id, bool block) {
   outbox::pg::NoteParkedChange();
   if (!block) {
     PromoteRoute(route_id);
@@ -222,7 +222,7 @@ void ChangeHolders(const std::string& route, const std::string& route_id, bool b
   std::string keys = RunSql(Access::kWrite,
                             "SELECT count(DISTINCT order_key) FROM outbox_internal.parked "
                             "WHERE route_id = $1::bigint AND state = 'dead'",
-                            {Cell(route_id)})[0][0]
+                            {Cell(std::to_string(route_id))})[0][0]
                          .value();
   if (keys != "0") {
     Notice("dead letters of route \"" + route + "\" now hold " + keys + (keys == "1" ? " key" : " keys"),
@@ -447,11 +447,11 @@ OUTBOX_FUNCTION(outbox_alter_route) {
          {name, server, aggregate_types, event_types, topic, key, options, policy.on_failure, policy.max_attempts,
           policy.backoff_base, policy.backoff_cap, std::string(format.name)});
   if (topic != old[1]) {
-    Rename(old[10].value());
+    Rename(Number(old[10]));
     outbox::pg::NoteParkedChange();
   }
   if (policy.on_failure != old[6]) {
-    ChangeHolders(name, old[10].value(), policy.on_failure == "block");
+    ChangeHolders(name, Number(old[10]), policy.on_failure == "block");
   }
   if (RouteFace(name) == before) {
     TellUnchanged(fcinfo, name);

@@ -173,10 +173,11 @@ class Forgetter {
       outbox::days::EnsureDayTables(outbox::days::DayTableKind::kOutcome, given_up.at,
                                     given_up.at + given_up.count - 1);
     });
-    std::vector<Cell> routes, times, ids;
+    std::vector<int64> routes, times;
+    std::vector<Cell> ids;
     for (const Owed& one : owed) {
-      routes.push_back(Cell(std::to_string(one.route_id)));
-      times.push_back(Cell(std::to_string(one.created_at)));
+      routes.push_back(one.route_id);
+      times.push_back(one.created_at);
       ids.push_back(Cell(one.id));
     }
     RunSql(
@@ -193,15 +194,16 @@ class Forgetter {
 
   // Call when erasing has ended early: what was not erased is still the routes' to send, and given up no more.
   static void TakeBack(const Erased& erased, const GivenUp& given_up, std::vector<Owed>* owed) {
-    std::vector<Cell> routes, times, ids;
+    std::vector<int64> routes, times;
+    std::vector<Cell> ids;
     std::vector<Owed> gone;
     for (Owed& one : *owed) {
       if (erased.contains({one.created_at, one.id})) {
         gone.push_back(std::move(one));
         continue;
       }
-      routes.push_back(Cell(std::to_string(one.route_id)));
-      times.push_back(Cell(std::to_string(one.created_at)));
+      routes.push_back(one.route_id);
+      times.push_back(one.created_at);
       ids.push_back(Cell(one.id));
     }
     *owed = std::move(gone);
@@ -220,18 +222,14 @@ class Forgetter {
     if (owed.empty()) {
       return 0;
     }
-    std::vector<Cell> unsent;
     const std::set<int64> standing = StillStanding(lanes_);
     const auto stands = [&standing](const Owed& one) { return standing.contains(one.route_id); };
     const auto known = static_cast<int64>(std::count_if(owed.begin(), owed.end(), stands));
-    for (const int64 route : standing) {
-      unsent.push_back(Cell(std::to_string(route)));
-    }
     RunSql(Access::kWrite,
            "UPDATE outbox_internal.outcome o SET error_message = CASE WHEN o.route_id = ANY ($3::bigint[]) THEN $4 "
            "ELSE $5 END WHERE " NOTED,
-           {Cell(std::to_string(given_up.at)), Cell(std::to_string(given_up.at + given_up.count)), ArrayLiteral(unsent),
-            Cell(kKnownUnsent), Cell(kMayBeSent)});
+           {Cell(std::to_string(given_up.at)), Cell(std::to_string(given_up.at + given_up.count)),
+            ArrayLiteral(std::vector<int64>(standing.begin(), standing.end())), Cell(kKnownUnsent), Cell(kMayBeSent)});
     return static_cast<int64>(owed.size()) - known;
   }
 
@@ -248,11 +246,12 @@ class Forgetter {
     if (begun.empty()) {
       return;
     }
-    std::vector<Cell> times, ids;
+    std::vector<int64> times;
+    std::vector<Cell> ids;
     WalkLog(OfKey(OldestRetained().value_or(0), end_), [&](const WalkedEvent& event) {
       std::string id = outbox::UuidText(event.id);
       if (event.forgotten && begun.contains({event.created_at, id})) {
-        times.push_back(Cell(std::to_string(event.created_at)));
+        times.push_back(event.created_at);
         ids.push_back(Cell(std::move(id)));
       }
     });
@@ -291,19 +290,19 @@ class Forgetter {
   int64 RemoveParked() {
     LockToWrite({"parked"});
     std::vector<ParkedKey> keys;
-    std::vector<std::string> routes;
-    for (Row& row :
+    std::vector<int64> routes;
+    for (const Row& row :
          RunSql(Access::kWrite,
                 "SELECT p.route_id, (extract(epoch FROM p.created_at) * 1000000)::bigint, p.id, p.replay FROM "
                 "outbox_internal.parked p WHERE p.aggregate_type = $1 AND p.aggregate_id = $2 AND p.created_at < "
                 "$3::timestamptz ORDER BY p.created_at, p.route_id, p.id, p.replay",
                 {Cell(key_.type), Cell(key_.id), Cell(UnixMicrosText(end_))})) {
-      routes.push_back(row[0].value());
-      keys.push_back({row[0].value(), row[1].value(), row[2].value(), row[3].value()});
+      keys.push_back(ReadParkedKey(row));
+      routes.push_back(keys.back().route_id);
     }
     KeepRoutes(std::move(routes));
     int64 gone = 0;
-    std::set<std::pair<std::string, Cell>> left;
+    std::set<RouteKey> left;
     for (size_t at = 0; at < keys.size(); at += kParkedAtOnce) {
       const auto from = keys.begin() + static_cast<long>(at);
       const std::vector<ParkedRow> rows =

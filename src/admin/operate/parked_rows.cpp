@@ -23,7 +23,7 @@ namespace {
 
 // Of outbox_internal.parked p and its route r; $1: live incarnations.
 #define OUTBOX_ROW_COLUMNS                                                                                      \
-  "p.route_id, r.name, (extract(epoch FROM p.created_at) * 1000000)::bigint, p.id, p.replay, p.state, "         \
+  "p.route_id, (extract(epoch FROM p.created_at) * 1000000)::bigint, p.id, p.replay, r.name, p.state, "         \
   "p.order_key, p.lane, p.aggregate_type, p.aggregate_id, p.event_type, p.own_topic, p.topic, p.content_type, " \
   "p.payload IS NULL, p.attempts, coalesce(p.sender = ANY ($1::bigint[]), false) "
 
@@ -36,14 +36,11 @@ std::vector<ParkedRow> RowsOf(const std::vector<Row>& found) {
   rows.reserve(found.size());
   for (const Row& row : found) {
     ParkedRow parked;
-    parked.route_id = row[0].value();
-    parked.route = row[1].value();
-    parked.created_at = row[2].value();
-    parked.id = row[3].value();
-    parked.replay = row[4].value();
+    static_cast<ParkedKey&>(parked) = ReadParkedKey(row);
+    parked.route = row[4].value();
     parked.state = row[5].value();
-    parked.order_key = row[6];
-    parked.lane = row[7].value();
+    parked.order_key = Number(row[6]);
+    parked.lane = static_cast<int>(Number(row[7]));
     parked.aggregate_type = row[8].value();
     parked.aggregate_id = row[9];
     parked.event_type = row[10].value();
@@ -51,7 +48,7 @@ std::vector<ParkedRow> RowsOf(const std::vector<Row>& found) {
     parked.topic = row[12].value();
     parked.content_type = row[13];
     parked.tombstone = row[14] == "t";
-    parked.attempts = row[15].value();
+    parked.attempts = Number(row[15]);
     parked.sending = row[16] == "t";
     rows.push_back(std::move(parked));
   }
@@ -61,23 +58,25 @@ std::vector<ParkedRow> RowsOf(const std::vector<Row>& found) {
 // The four arrays of outbox_internal.parked_keys().
 template <typename Keyed>
 std::vector<Cell> KeyArrays(const std::vector<Keyed>& rows) {
-  std::vector<Cell> columns[4];
-  for (const Keyed& row : rows) {
-    columns[0].push_back(row.route_id);
-    columns[1].push_back(row.created_at);
-    columns[2].push_back(row.id);
-    columns[3].push_back(row.replay);
+  std::vector<int64> routes, times, replays;
+  std::vector<Cell> ids;
+  for (const ParkedKey& row : rows) {
+    routes.push_back(row.route_id);
+    times.push_back(row.created_at);
+    ids.push_back(row.id);
+    replays.push_back(row.replay);
   }
-  return {ArrayLiteral(columns[0]), ArrayLiteral(columns[1]), ArrayLiteral(columns[2]), ArrayLiteral(columns[3])};
+  return {ArrayLiteral(routes), ArrayLiteral(times), ArrayLiteral(ids), ArrayLiteral(replays)};
 }
 
 // The seven arrays of outbox_internal.placed_rows().
 std::vector<Cell> PlacedArrays(const std::vector<ParkedRow>& rows) {
   std::vector<Cell> arrays = KeyArrays(rows);
-  std::vector<Cell> topics, order_keys, lanes;
+  std::vector<Cell> topics, order_keys;
+  std::vector<int64> lanes;
   for (const ParkedRow& row : rows) {
     topics.push_back(row.topic);
-    order_keys.push_back(row.order_key);
+    order_keys.push_back(OrderKeyCell(row.order_key));
     lanes.push_back(row.lane);
   }
   arrays.insert(arrays.end(), {ArrayLiteral(topics), ArrayLiteral(order_keys), ArrayLiteral(lanes)});
@@ -198,43 +197,36 @@ constexpr const char* kMakeDue =
     "SELECT order_key FROM done WHERE state = 'blocked'";
 
 // Promotes keys of one route, each once.
-void PromoteOf(const std::string& route_id, std::vector<uint64_t> keys) {
-  std::vector<Row> route =
-      RunSql(Access::kWrite, "SELECT on_failure = 'block' FROM outbox.route WHERE id = $1::bigint", {Cell(route_id)});
+void PromoteOf(int64 route_id, std::vector<uint64_t> keys) {
+  std::vector<Row> route = RunSql(Access::kWrite, "SELECT on_failure = 'block' FROM outbox.route WHERE id = $1::bigint",
+                                  {Cell(std::to_string(route_id))});
   if (route.empty()) {
     return;
   }
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
   const bool block = route[0][0] == "t";
-  const int64 id = std::strtoll(route_id.c_str(), nullptr, 10);
   pg::Guard([&] {
-    WithSpiAsOwner(Plan::kByKey, [&] { parked::PromoteHeads(id, block, keys, pg::BelievedWall(), parked::kNoFronts); });
+    WithSpiAsOwner(Plan::kByKey,
+                   [&] { parked::PromoteHeads(route_id, block, keys, pg::BelievedWall(), parked::kNoFronts); });
   });
-}
-
-// Each once.
-Cell RouteArray(std::vector<std::string> route_ids) {
-  std::sort(route_ids.begin(), route_ids.end());
-  route_ids.erase(std::unique(route_ids.begin(), route_ids.end()), route_ids.end());
-  return ArrayLiteral({route_ids.begin(), route_ids.end()});
 }
 
 // The rows of that event, whose routes are kept. They are found by the event's id alone: with the route beside it, the
 // planner takes the index that has the route first, and reads all that the route has parked.
 std::vector<ParkedKey> KeepRowsOf(const Cell& id, const Cell& route) {
   std::vector<ParkedKey> keys;
-  std::vector<std::string> routes;
+  std::vector<int64> routes;
   for (const Row& row :
        RunSql(Access::kWrite,
               "WITH p AS MATERIALIZED (SELECT o.* FROM outbox_internal.parked o WHERE o.id = $1::uuid) "
               "SELECT p.route_id, (extract(epoch FROM p.created_at) * 1000000)::bigint, p.id, p.replay "
               "FROM p JOIN outbox.route r ON r.id = p.route_id WHERE $2 IS NULL OR r.name = $2",
               {id, route}, Plan::kByKey)) {
-    routes.push_back(row[0].value());
-    keys.push_back({row[0].value(), row[1].value(), row[2].value(), row[3].value()});
+    keys.push_back(ReadParkedKey(row));
+    routes.push_back(keys.back().route_id);
   }
-  KeepRoutes(routes);
+  KeepRoutes(std::move(routes));
   return keys;
 }
 
@@ -253,9 +245,19 @@ std::vector<ParkedRow> LockRows(const std::vector<ParkedKey>& keys, const char* 
 
 }  // namespace
 
-void KeepRoutes(std::vector<std::string> route_ids) {
+ParkedKey ReadParkedKey(const Row& row) {
+  return {Number(row[0]), Number(row[1]), row[2].value(), Number(row[3])};
+}
+
+Cell OrderKeyCell(int64 order_key) {
+  return order_key == 0 ? Cell() : Cell(std::to_string(order_key));
+}
+
+void KeepRoutes(std::vector<int64> route_ids) {
+  std::sort(route_ids.begin(), route_ids.end());
+  route_ids.erase(std::unique(route_ids.begin(), route_ids.end()), route_ids.end());
   RunSql(Access::kWrite, "SELECT FROM outbox.route WHERE id = ANY ($1::bigint[]) ORDER BY id FOR KEY SHARE",
-         {RouteArray(std::move(route_ids))});
+         {Cell(ArrayLiteral(route_ids))});
 }
 
 void RequireId(const Cell& id) {
@@ -281,8 +283,7 @@ std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route, Wanted want
   }
   for (const ParkedRow& row : rows) {
     if (row.sending) {
-      const std::string trouble =
-          ToldOf(std::strtoll(row.route_id.c_str(), nullptr, 10), std::atoi(row.lane.c_str()), 0).trouble;
+      const std::string trouble = ToldOf(row.route_id, row.lane, 0).trouble;
       throw pg::UserError{
           ERRCODE_OBJECT_IN_USE, "event " + *id + " is being sent just now",
           "A relay worker has it in hand for route \"" + row.route + "\"" +
@@ -308,10 +309,10 @@ std::vector<ParkedRow> LockNotSent(const std::vector<ParkedKey>& keys) {
   return LockRows(keys, "NOT coalesce(p.sender = ANY ($1::bigint[]), false)", "FOR UPDATE OF p");
 }
 
-bool HoldRoute(const std::string& route_id) {
+bool HoldRoute(int64 route_id) {
   const std::vector<Row> rows =
       RunSql(Access::kWrite, "SELECT lanes_wanted IS NOT NULL FROM outbox.route WHERE id = $1::bigint FOR SHARE",
-             {Cell(route_id)});
+             {Cell(std::to_string(route_id))});
   return !rows.empty() && rows[0][0] == "t";
 }
 
@@ -344,33 +345,24 @@ void Resolver::Resolve(ParkedRow* row) {
   event.topic = own ? std::string_view(*own) : std::string_view();
   format::RecordFormat format(specs_.find(row->route)->second);
   std::string topic(format.Topic(event));
-  uint64_t order_key = OrderKey(topic, type, aggregate_id);
   row->topic = FromUtf8(topic);
-  row->order_key = order_key == 0 ? Cell() : Cell(std::to_string(static_cast<int64>(order_key)));
-  row->lane = std::to_string(format::LaneOf(aggregate_id, event.id, spec->lanes()));
+  row->order_key = static_cast<int64>(OrderKey(topic, type, aggregate_id));
+  row->lane = static_cast<int>(format::LaneOf(aggregate_id, event.id, spec->lanes()));
 }
-
-namespace {
-
-std::string KeyOf(const ParkedRow& row) {
-  return row.route_id + " " + row.order_key.value_or("");
-}
-
-}  // namespace
 
 std::string PassedKeys::Of(const ParkedRow& row) const {
-  const auto found = passed_.find(KeyOf(row));
+  const auto found = passed_.find({row.route_id, row.order_key});
   return TimeText(found == passed_.end() ? PG_INT64_MIN : found->second);
 }
 
-void PassedKeys::Pass(const std::vector<ParkedRow>& rows, const std::vector<Cell>& waiting) {
-  const std::set<Cell> stopped(waiting.begin(), waiting.end());
+void PassedKeys::Pass(const std::vector<ParkedRow>& rows, const std::vector<int64>& waiting) {
+  const std::set<int64> stopped(waiting.begin(), waiting.end());
   if (passed_.size() >= kMostKeys) {
     passed_.clear();
   }
   for (const ParkedRow& row : rows) {
-    if (row.order_key && stopped.count(row.order_key) == 0) {
-      passed_[KeyOf(row)] = std::strtoll(row.created_at.c_str(), nullptr, 10);
+    if (row.order_key != 0 && stopped.count(row.order_key) == 0) {
+      passed_[{row.route_id, row.order_key}] = row.created_at;
     }
   }
 }
@@ -385,9 +377,9 @@ int64 MakeDue(const std::vector<ParkedRow>& rows, PassedKeys* passed) {
   std::vector<Cell> params = PlacedArrays(rows);
   params.push_back(UnixMicrosCell(pg::Guard([] { return pg::BelievedWall(); })));
   params.push_back(ArrayLiteral(from));
-  std::vector<Cell> waiting;
-  for (Row& row : RunSql(Access::kWrite, kMakeDue, params, Plan::kByKey)) {
-    waiting.push_back(std::move(row[0]));
+  std::vector<int64> waiting;
+  for (const Row& row : RunSql(Access::kWrite, kMakeDue, params, Plan::kByKey)) {
+    waiting.push_back(Number(row[0]));
   }
   if (passed != nullptr) {
     passed->Pass(rows, waiting);
@@ -397,9 +389,9 @@ int64 MakeDue(const std::vector<ParkedRow>& rows, PassedKeys* passed) {
 
 JsonObject AuditedRow(const ParkedRow& row) {
   JsonObject detail;
-  detail.Add("from", Cell(row.state)).AddRaw("attempts", row.attempts);
-  if (row.replay != "0") {
-    detail.AddRaw("replay", row.replay);
+  detail.Add("from", Cell(row.state)).Add("attempts", row.attempts);
+  if (row.replay != 0) {
+    detail.Add("replay", row.replay);
   }
   return detail;
 }
@@ -426,11 +418,11 @@ void Remove(const std::vector<ParkedRow>& rows, const char* outcome) {
          params, Plan::kByKey);
 }
 
-void Promote(const std::vector<std::pair<std::string, Cell>>& keys) {
-  std::map<std::string, std::vector<uint64_t>> by_route;
+void Promote(const std::vector<RouteKey>& keys) {
+  std::map<int64, std::vector<uint64_t>> by_route;
   for (const auto& [route, key] : keys) {
-    if (key) {
-      by_route[route].push_back(static_cast<uint64_t>(std::strtoll(key->c_str(), nullptr, 10)));
+    if (key != 0) {
+      by_route[route].push_back(static_cast<uint64_t>(key));
     }
   }
   for (auto& [route, of_route] : by_route) {
@@ -438,13 +430,10 @@ void Promote(const std::vector<std::pair<std::string, Cell>>& keys) {
   }
 }
 
-void Rename(const std::string& route_id) {
+void Rename(int64 route_id) {
   constexpr size_t kPage = 1000;
   Resolver resolver;
-  ParkedRow last;
-  last.created_at = "0";
-  last.id = "00000000-0000-0000-0000-000000000000";
-  last.replay = "0";
+  ParkedKey last = {route_id, 0, "00000000-0000-0000-0000-000000000000", 0};
   for (size_t read = kPage; read == kPage;) {
     std::vector<ParkedRow> rows = RowsOf(
         RunSql(Access::kWrite,
@@ -453,8 +442,8 @@ void Rename(const std::string& route_id) {
                "(timestamptz 'epoch' + $3::bigint * interval '1 microsecond', $4::uuid, $5::bigint) ORDER BY "
                "p.created_at, p.id, p.replay LIMIT $6::bigint "
                "FOR UPDATE OF p",
-               {LiveIncarnations(), Cell(route_id), Cell(last.created_at), Cell(last.id), Cell(last.replay),
-                Cell(std::to_string(kPage))},
+               {LiveIncarnations(), Cell(std::to_string(route_id)), Cell(std::to_string(last.created_at)),
+                Cell(last.id), Cell(std::to_string(last.replay)), Cell(std::to_string(kPage))},
                Plan::kByKey));
     read = rows.size();
     if (rows.empty()) {
@@ -464,13 +453,13 @@ void Rename(const std::string& route_id) {
     std::vector<ParkedRow> renamed;
     for (ParkedRow& row : rows) {
       const std::string before = row.topic;
-      const bool keyed = row.order_key.has_value();
+      const bool keyed = row.order_key != 0;
       resolver.Resolve(&row);
       if (row.topic == before) {
         continue;
       }
       if (!keyed) {
-        row.order_key.reset();  // a copy of a replay holds nothing up
+        row.order_key = 0;  // a copy of a replay holds nothing up
       }
       renamed.push_back(std::move(row));
     }
@@ -488,7 +477,7 @@ void Rename(const std::string& route_id) {
 }
 
 void PromoteKeysOf(const std::vector<ParkedRow>& rows) {
-  std::vector<std::pair<std::string, Cell>> keys;
+  std::vector<RouteKey> keys;
   keys.reserve(rows.size());
   for (const ParkedRow& row : rows) {
     keys.emplace_back(row.route_id, row.order_key);
@@ -496,13 +485,13 @@ void PromoteKeysOf(const std::vector<ParkedRow>& rows) {
   Promote(keys);
 }
 
-void PromoteRoute(const std::string& route_id) {
-  std::vector<std::pair<std::string, Cell>> keys;
-  for (Row& row : RunSql(
+void PromoteRoute(int64 route_id) {
+  std::vector<RouteKey> keys;
+  for (const Row& row : RunSql(
            Access::kWrite,
            "SELECT DISTINCT order_key FROM outbox_internal.waiting WHERE route_id = $1::bigint AND state = 'blocked'",
-           {Cell(route_id)})) {
-    keys.emplace_back(route_id, std::move(row[0]));
+           {Cell(std::to_string(route_id))})) {
+    keys.emplace_back(route_id, Number(row[0]));
   }
   Promote(keys);
 }

@@ -6,9 +6,8 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "admin/common/json.h"
@@ -17,15 +16,21 @@
 
 namespace outbox::admin {
 
-struct ParkedRow {
-  std::string route_id;
-  std::string route;
-  std::string created_at;  // Unix microseconds
+// The primary key of a row.
+struct ParkedKey {
+  int64 route_id = 0;
+  int64 created_at = 0;  // Unix microseconds
   std::string id;
-  std::string replay;
+  int64 replay = 0;
+};
+// The first four cells of a row, created_at in Unix microseconds.
+ParkedKey ReadParkedKey(const Row& row);
+
+struct ParkedRow : ParkedKey {
+  std::string route;
   std::string state;
-  Cell order_key;
-  std::string lane;
+  int64 order_key = 0;  // 0: no key
+  int lane = 0;
   std::string aggregate_type;
   Cell aggregate_id;
   std::string event_type;
@@ -33,7 +38,7 @@ struct ParkedRow {
   std::string topic;
   Cell content_type;
   bool tombstone = false;
-  std::string attempts;
+  int64 attempts = 0;
   bool sending = false;  // a live worker is sending it just now
 };
 
@@ -43,7 +48,7 @@ struct ParkedRow {
 // them.
 
 // Keeps these routes until the transaction ends. Before any row of theirs is locked.
-void KeepRoutes(std::vector<std::string> route_ids);
+void KeepRoutes(std::vector<int64> route_ids);
 
 // Throws UserError (22004) where it is null.
 void RequireId(const Cell& id);
@@ -54,13 +59,6 @@ enum class Wanted { kSent, kGivenUp };
 // one is being sent just now (55006).
 std::vector<ParkedRow> LockParked(const Cell& id, const Cell& route, Wanted wanted);
 
-// The primary key of a row.
-struct ParkedKey {
-  std::string route_id;
-  std::string created_at;
-  std::string id;
-  std::string replay;
-};
 // Locks and returns, in (created_at, route_id, id, replay) order, those of them that are still dead and that no other
 // transaction has locked.
 std::vector<ParkedRow> LockDead(const std::vector<ParkedKey>& keys);
@@ -71,7 +69,7 @@ std::vector<ParkedRow> LockNotSent(const std::vector<ParkedKey>& keys);
 // written meanwhile is valid. Call before any row of it is locked, for one route in a transaction, and in short
 // transactions only: it keeps alter_route() waiting, and the keeper from exchanging lanes. Returns whether the route is
 // to have another number of lanes; then a caller that works in batches pauses between two.
-bool HoldRoute(const std::string& route_id);
+bool HoldRoute(int64 route_id);
 
 // Topic, order key and lane as the route would give them today: templates and lanes may have changed since. It reads a
 // route once, so it serves one transaction.
@@ -85,6 +83,11 @@ class Resolver {
   std::map<std::string, std::shared_ptr<const format::RouteSpec>> specs_;
 };
 
+// Route id and order key; 0: no key.
+using RouteKey = std::pair<int64, int64>;
+// An order key as a parameter: NULL for 0.
+Cell OrderKeyCell(int64 order_key);
+
 // How far a procedure has come in each key, for those that make rows due in batches, in created_at order: before that
 // place nothing was in the way of the key. What has gone since lies there as well, and where some transaction holds a
 // snapshot no vacuum may take its index entries away: looked at from the beginning, each event of the key would pass
@@ -94,13 +97,13 @@ class PassedKeys {
   // As created_at; -infinity: the key has to be looked at from its beginning.
   std::string Of(const ParkedRow& row) const;
   // These were made due; `waiting`: the order keys of those that have to wait.
-  void Pass(const std::vector<ParkedRow>& rows, const std::vector<Cell>& waiting);
+  void Pass(const std::vector<ParkedRow>& rows, const std::vector<int64>& waiting);
 
  private:
   // Where there are more keys each has few events.
   static constexpr size_t kMostKeys = 20000;
 
-  std::unordered_map<std::string, int64> passed_;  // Unix microseconds, by route and order key
+  std::map<RouteKey, int64> passed_;  // Unix microseconds
 };
 
 // The rows become due now (those of `scheduled` stay so), with fresh attempts where they were dead; one whose key is
@@ -116,13 +119,13 @@ void Remove(const std::vector<ParkedRow>& rows, const char* outcome);
 
 // The route's topics have new names from now on: parked events that have no topic of their own get the new one, with
 // its order key, so that later events of the key still wait for them.
-void Rename(const std::string& route_id);
+void Rename(int64 route_id);
 
-// Promotes rows that wait behind rows that have left these keys (route id and order key, NULL for no key). Does not
-// wait: rows that are locked are promoted by their lane afterwards.
-void Promote(const std::vector<std::pair<std::string, Cell>>& keys);
+// Promotes rows that wait behind rows that have left these keys. Does not wait: rows that are locked are promoted by
+// their lane afterwards.
+void Promote(const std::vector<RouteKey>& keys);
 void PromoteKeysOf(const std::vector<ParkedRow>& rows);
 // Promotes the waiting rows of all keys of a route that its new policy no longer holds.
-void PromoteRoute(const std::string& route_id);
+void PromoteRoute(int64 route_id);
 
 }  // namespace outbox::admin

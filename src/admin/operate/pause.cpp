@@ -247,13 +247,13 @@ OUTBOX_FUNCTION(outbox_resume) {
   if (target.aggregate_type) {
     outbox::pg::NoteParkedChange();
     LockToWrite({"parked"});
-    std::vector<std::pair<std::string, Cell>> keys;
+    std::vector<RouteKey> keys;
     bool keyless = false;
     for (const Row& row :
          RunSql(Access::kWrite,
                 "SELECT DISTINCT order_key FROM outbox_internal.parked WHERE " OUTBOX_OF_KEY " AND state = 'blocked'",
                 {target.route_id, target.aggregate_type, target.aggregate_id})) {
-      keys.emplace_back(target.route_id.value(), row[0]);
+      keys.emplace_back(Number(target.route_id), Number(row[0]));
       keyless = keyless || !row[0];
     }
     Promote(keys);

@@ -1,6 +1,5 @@
 // outbox.redrive() and outbox.discard_dead_letters(): dead letters by filter, in batches [P].
 #include <algorithm>
-#include <cstdlib>
 
 #include "admin/common/batches.h"
 #include "admin/common/operation.h"
@@ -93,15 +92,15 @@ int64 Report(const Selection& selection, const char* verb) {
 std::vector<ParkedKey> NextPage(const Selection& selection, const ParkedKey& after) {
   LockToWrite({"parked"});
   std::vector<Cell> params = selection.params;
-  params.insert(params.end(), {Cell(after.route_id), Cell(after.created_at), Cell(after.id), Cell(after.replay),
-                               Cell(std::to_string(kPage))});
+  params.insert(params.end(), {Cell(std::to_string(after.route_id)), Cell(std::to_string(after.created_at)),
+                               Cell(after.id), Cell(std::to_string(after.replay)), Cell(std::to_string(kPage))});
   const std::string sql =
       std::string("SELECT route_id, (extract(epoch FROM created_at) * 1000000)::bigint, id, replay FROM ") + kDead +
       "WHERE (created_at, route_id, id, replay) > (timestamptz 'epoch' + $11::bigint * interval '1 microsecond', "
       "$10::bigint, $12::uuid, $13::bigint) ORDER BY created_at, route_id, id, replay LIMIT $14::bigint";
   std::vector<ParkedKey> keys;
-  for (Row& row : RunSql(Access::kWrite, sql.c_str(), params)) {
-    keys.push_back({row[0].value(), row[1].value(), row[2].value(), row[3].value()});
+  for (const Row& row : RunSql(Access::kWrite, sql.c_str(), params)) {
+    keys.push_back(ReadParkedKey(row));
   }
   return keys;
 }
@@ -138,11 +137,8 @@ size_t BatchEnd(const std::vector<ParkedKey>& page, size_t begin, size_t most) {
 template <typename Apply>
 int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& work, Apply&& apply) {
   LockToWrite({"parked"});
-  int64 matched = std::strtoll(
-      RunSql(Access::kWrite, (std::string("SELECT count(*) FROM ") + kDead).c_str(), selection.params)[0][0]
-          .value()
-          .c_str(),
-      nullptr, 10);
+  int64 matched =
+      Number(RunSql(Access::kWrite, (std::string("SELECT count(*) FROM ") + kDead).c_str(), selection.params)[0][0]);
   WriteAudit(work.action, selection.route, Cell(),
              JsonObject().AddRaw("filter", selection.text).Add("matched", matched).Add("step", Cell("begin")),
              work.reason);
@@ -150,7 +146,7 @@ int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& wor
   progress.Begin(matched, 0);
   int64 done = 0;
   int64 seen = 0;
-  ParkedKey last = {"0", "-200000000000000", "00000000-0000-0000-0000-000000000000", "-1"};
+  ParkedKey last = {0, -200000000000000, "00000000-0000-0000-0000-000000000000", -1};
   for (std::vector<ParkedKey> page = NextPage(selection, last); !page.empty(); page = NextPage(selection, last)) {
     last = page.back();
     OrderByRoute(&page);

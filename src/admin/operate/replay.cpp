@@ -319,17 +319,17 @@ OUTBOX_FUNCTION(outbox_cancel_replay) {
   }
   RunSql(Access::kWrite, "UPDATE outbox.replay SET state = 'cancelled' WHERE number = $1::bigint", {number});
   outbox::pg::NoteParkedChange();
-  std::vector<std::string> routes;
+  std::vector<int64> routes;
   for (const Row& row :
        RunSql(Access::kWrite,
               "SELECT DISTINCT route_id FROM outbox_internal.parked WHERE replay = $1::bigint AND replay <> 0",
               {number}, outbox::admin::Plan::kByKey)) {
-    routes.push_back(row[0].value());
+    routes.push_back(Number(row[0]));
   }
   KeepRoutes(routes);
   // Cancels all that would still be sent: due, being retried, or waiting for another one. Dead letters stay.
   int64 gone = 0;
-  std::vector<std::pair<std::string, Cell>> keys;
+  std::vector<RouteKey> keys;
   for (const Row& row : RunSql(
            Access::kWrite,
            "WITH locked AS MATERIALIZED (SELECT p.route_id, p.created_at, p.id, p.replay FROM outbox_internal.parked p "
@@ -340,8 +340,8 @@ OUTBOX_FUNCTION(outbox_cancel_replay) {
            "AND p.created_at = k.created_at AND p.id = k.id AND p.replay = k.replay "
            "RETURNING p.route_id, p.order_key, p.state) "
            "SELECT route_id, CASE WHEN state <> 'scheduled' THEN order_key END, count(*) FROM gone GROUP BY 1, 2",
-           {number, LiveIncarnations(), Cell(TextArrayLiteral(routes))}, outbox::admin::Plan::kByKey)) {
-    keys.emplace_back(row[0].value(), row[1]);
+           {number, LiveIncarnations(), Cell(ArrayLiteral(routes))}, outbox::admin::Plan::kByKey)) {
+    keys.emplace_back(Number(row[0]), Number(row[1]));
     gone += Number(row[2]);
   }
   Promote(keys);

@@ -40,7 +40,7 @@ UserError RouteIsGone(const Replay& replay) {
 }
 
 uint64 LockNumber(const Replay& replay) {
-  return static_cast<uint64>(std::strtoll(replay.number->c_str(), nullptr, 10));
+  return static_cast<uint64>(Number(replay.number));
 }
 
 std::string TableName(Oid table) {
@@ -61,16 +61,17 @@ std::string TableName(Oid table) {
 // Copies events of one day table; returns how many.
 int64 CopyStretch(const Replay& replay, size_t begin, size_t end, int64 due_base) {
   const ReplayPlan& plan = replay.plan;
-  std::vector<Cell> places, times, lanes, keys, topics, dues;
+  std::vector<Cell> places, keys, topics;
+  std::vector<int64> times, lanes, dues;
   for (size_t i = begin; i < end; i++) {
     const ReplayEvent& event = plan.events[i];
     places.push_back(PlaceOf(event));
-    times.push_back(std::to_string(event.created_at));
-    lanes.push_back(std::to_string(event.lane));
-    keys.push_back(event.order_key == 0 ? Cell() : Cell(std::to_string(event.order_key)));
+    times.push_back(event.created_at);
+    lanes.push_back(event.lane);
+    keys.push_back(OrderKeyCell(event.order_key));
     topics.push_back(plan.topics[event.topic]);
     double wait = replay.per_second > 0 ? static_cast<double>(i) / replay.per_second : 0;
-    dues.push_back(std::to_string(due_base + static_cast<int64>(wait * USECS_PER_SEC)));
+    dues.push_back(due_base + static_cast<int64>(wait * USECS_PER_SEC));
   }
   std::string sql =
       "INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, replay, state, order_key, due_at, "
@@ -104,7 +105,7 @@ bool CopyBatch(Replay* replay, size_t begin, size_t end, int64 due_base, bool* c
           .empty()) {
     return false;
   }
-  *changing = HoldRoute(replay->to_id);
+  *changing = HoldRoute(Number(replay->to_id));
   const std::vector<Row> route = RunSql(Access::kWrite, kRouteVersion, {Cell(replay->to_id)});
   if (route.empty()) {
     throw RouteIsGone(*replay);

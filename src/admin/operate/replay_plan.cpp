@@ -105,9 +105,8 @@ class Planner {
     plan_->matched++;
     plan_->edited += edited_.Has(event.id) ? 1 : 0;
     plan_->bytes += event.payload_bytes;
-    int64 key = row.order_key ? std::strtoll(row.order_key->c_str(), nullptr, 10) : 0;
-    Take({event.created_at, key, event.block, event.table, topic, event.offset,
-          static_cast<uint16>(std::strtol(row.lane.c_str(), nullptr, 10))});
+    Take({event.created_at, row.order_key, event.block, event.table, topic, event.offset,
+          static_cast<uint16>(row.lane)});
   }
 
   // Keeps the first ones: once there is no more room, as a heap with the last of them on top.
@@ -182,8 +181,8 @@ void ResolveAgain(const std::string& table, size_t begin, size_t end, Resolver* 
     row.own_topic = found[5];
     resolver->Resolve(&row);
     event->topic = plan->NumberOf(row.topic);
-    event->order_key = row.order_key ? std::strtoll(row.order_key->c_str(), nullptr, 10) : 0;
-    event->lane = static_cast<uint16>(std::strtol(row.lane.c_str(), nullptr, 10));
+    event->order_key = row.order_key;
+    event->lane = static_cast<uint16>(row.lane);
   }
 }
 

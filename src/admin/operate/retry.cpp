@@ -127,8 +127,8 @@ std::string ApplyEdit(const ParkedRow& row, const Edit& edit) {
                 "'topic', CASE WHEN $8 IS NOT NULL THEN jsonb_build_object('old', coalesce(o.own_topic, o.topic), "
                 "'new', $8)"
                 " END))",
-                {Cell(row.route_id), Cell(row.created_at), Cell(row.id), Cell(row.replay), edit.payload, edit.json,
-                 edit.headers, edit.topic})
+                {Cell(std::to_string(row.route_id)), Cell(std::to_string(row.created_at)), Cell(row.id),
+                 Cell(std::to_string(row.replay)), edit.payload, edit.json, edit.headers, edit.topic})
       .at(0)[0]
       .value();
 }
@@ -146,8 +146,8 @@ void CheckMayGo(const ParkedRow& row) {
       "LEFT JOIN LATERAL outbox_internal.key_head(r.id, $2::bigint, r.on_failure = 'block', "
       " timestamptz 'epoch' + $3::bigint * interval '1 microsecond', $6::bigint, $7::uuid) h ON h.id <> $7::uuid "
       "WHERE r.id = $1::bigint",
-      {Cell(row.route_id), row.order_key, Cell(row.created_at), Cell(row.aggregate_type), row.aggregate_id,
-       Cell(row.replay), Cell(row.id)},
+      {Cell(std::to_string(row.route_id)), OrderKeyCell(row.order_key), Cell(std::to_string(row.created_at)),
+       Cell(row.aggregate_type), row.aggregate_id, Cell(std::to_string(row.replay)), Cell(row.id)},
       outbox::admin::Plan::kByKey);
   if (rows.at(0)[0]) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "the key of event " + row.id + " is paused",
