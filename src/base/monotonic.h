@@ -8,11 +8,15 @@
 
 namespace outbox {
 
+// Its unit is the microsecond.
+inline constexpr int64_t kMilli = 1000;
+inline constexpr int64_t kSecond = 1000 * kMilli;
+
 // Microseconds since some moment before this process; comparable within one start of the machine.
 inline int64_t MonotonicMicros() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return int64_t{now.tv_sec} * 1'000'000 + now.tv_nsec / 1000;
+  return now.tv_sec * kSecond + now.tv_nsec / 1000;
 }
 
 }  // namespace outbox

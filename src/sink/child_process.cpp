@@ -19,8 +19,6 @@
 namespace outbox::sink {
 namespace {
 
-constexpr int64_t kMilli = 1000;
-constexpr int64_t kSecond = 1000 * kMilli;
 constexpr int64_t kYoung = 5 * kSecond;  // a process that dies before this counts towards the back-off
 constexpr int64_t kFirstDelay = 100 * kMilli;
 constexpr int64_t kLongestDelay = 5 * kSecond;

@@ -9,8 +9,6 @@
 namespace outbox::sink {
 namespace {
 
-constexpr int64_t kMilli = 1000;
-constexpr int64_t kSecond = 1000 * kMilli;
 constexpr int64_t kHungTimes = 5;      // of alive_ms
 constexpr int64_t kUnreadyTimes = 15;  // of alive_ms, while it starts
 constexpr int kFillsPerPoll = 16;

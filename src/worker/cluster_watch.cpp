@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/monotonic.h"
 #include "log/loss/met_cluster.h"
 #include "pg/worker_slot.h"
 
@@ -10,7 +11,6 @@ namespace outbox::worker {
 namespace {
 
 // Microseconds.
-constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kTell = 3600 * kSecond;
 constexpr int64_t kNoteAgain = 1 * kSecond;
 constexpr int64_t kLookEvery = 250'000;

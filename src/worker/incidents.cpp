@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/monotonic.h"
 #include "base/utf8.h"
 #include "pg/encoding.h"
 #include "pg/guard.h"
@@ -15,7 +16,6 @@ namespace outbox::worker {
 namespace {
 
 // Microseconds.
-constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kLasts = 1 * kSecond;  // shorter trouble is not reported: a sink process is back in a tenth of it
 // A topic that works for less than this between two refusals was in trouble all the time: its side lanes try a little,
 // come back, and are refused again while the destination recovers part by part.

@@ -20,7 +20,6 @@ using pg::WorkerKind;
 using pg::WorkerState;
 
 constexpr int kDiscoveriesAtOnce = 2;
-constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kNoRoomFor = 10 * kSecond;
 constexpr int64_t kSettled = 50'000;  // a counted commit has set the worker's flag by then
 constexpr long kWhileOneWaitsMs = 100;

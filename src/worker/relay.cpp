@@ -27,8 +27,6 @@ namespace outbox::worker {
 
 namespace {
 
-constexpr int64_t kMilli = 1000;
-constexpr int64_t kSecond = 1000 * kMilli;
 constexpr int64_t kReleaseWithin = 5 * kSecond;  // for lanes and destinations in normal running
 constexpr int64_t kUnused = 2 * kSecond;         // a lane may be given back only to be claimed again
 constexpr int64_t kPlacesComeFree = 60 * kSecond;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/fault_point.h"
+#include "base/monotonic.h"
 #include "pg/guard.h"
 #include "pg/log_line.h"
 #include "pg/trouble_hints.h"
@@ -18,7 +19,6 @@ namespace {
 // Microseconds.
 constexpr int64_t kAskEvery = 1'000'000;  // for a place, where there was none
 constexpr int64_t kWriteEvery = 250'000;  // shared memory, without a change of state
-constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kWellAfterStart = 60'000'000;
 
 // `now` as far as it is more than what was counted.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/commit_times.h"
+#include "base/monotonic.h"
 #include "base/recent.h"
 #include "base/route_figures.h"
 #include "base/status.h"
@@ -114,8 +115,6 @@ TEST(Histogram, ARunAddsTheSame) {
     EXPECT_EQ(one.bucket(i), other.bucket(i));
   }
 }
-
-constexpr int64_t kSecond = 1'000'000;
 
 void AddOne(Latency* latency, int64_t micros, int64_t now) {
   latency->Begin(now);

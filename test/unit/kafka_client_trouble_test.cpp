@@ -20,8 +20,6 @@
 namespace outbox::sink::kafka {
 namespace {
 
-constexpr int64_t kSecond = 1'000'000;
-
 // What the library and the one who waits for it share lives to the end of the process, as it does in a checkup.
 struct Client {
   Settings settings;

@@ -3,12 +3,11 @@
 #include <gtest/gtest.h>
 #include <librdkafka/rdkafka.h>
 
+#include "base/monotonic.h"
 #include "sink/kafka/destination_health.h"
 
 namespace outbox::sink::kafka {
 namespace {
-
-constexpr int64_t kSecond = 1'000'000;
 
 class DestinationHealthTest : public ::testing::Test {
  protected:

@@ -5,12 +5,11 @@
 #include <algorithm>
 #include <deque>
 
+#include "base/monotonic.h"
 #include "sink/kafka/throttle.h"
 
 namespace outbox::sink::kafka {
 namespace {
-
-constexpr int64_t kSecond = 1'000'000;
 
 // Three partitions always have more to send; the broker lets `quota` bytes through in a second. Returns how long the
 // slowest request took that was begun after `settled`, and the bytes that it took.

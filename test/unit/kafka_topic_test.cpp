@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/monotonic.h"
 #include "sink/kafka/client_settings.h"
 #include "sink/kafka/metadata.h"
 #include "sink/kafka/topic.h"
@@ -10,8 +11,6 @@
 
 namespace outbox::sink::kafka {
 namespace {
-
-constexpr int64_t kSecond = 1'000'000;
 
 // A broker that refuses batches above `limit`; the sink always has enough to fill a window. Returns the refusals.
 int Simulate(BatchWindow* window, uint64_t limit, int64_t from, int64_t to) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/monotonic.h"
 #include "base/uuid.h"
 #include "format/route_spec.h"
 #include "relay/engine.h"
@@ -21,7 +22,6 @@
 
 namespace outbox::relay::topic_down {
 
-constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kWallAtZero = fakes::FakeClock::kWallAtZero;
 constexpr const char* kDown = "outbox.event.down";
 

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "base/monotonic.h"
+
 namespace outbox {
 namespace {
 
@@ -13,7 +15,6 @@ using State = TurnTaker::State;
 using Answer = TurnTaker::Answer;
 
 constexpr int64_t kTick = 100'000;
-constexpr int64_t kSecond = 1'000'000;
 
 // A server: every database has a keeper and a relay worker; a process needs `leave` ticks to leave.
 struct Server {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/monotonic.h"
 #include "relay/common/engine_clock.h"
 #include "relay/common/engine_types.h"
 #include "relay/common/past_ends.h"
@@ -163,7 +164,7 @@ class Destination {
   bool removing = false;   // its lanes are being released; closes when the last has gone
 
  private:
-  static constexpr int64_t kWarnMicros = int64_t{3600} * 1'000'000;
+  static constexpr int64_t kWarnMicros = 3600 * kSecond;
 
   const uint32_t id_;
   TurnSpacing spacing_;

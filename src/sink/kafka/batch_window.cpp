@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "base/monotonic.h"
+
 namespace outbox::sink::kafka {
 namespace {
 
 constexpr int64_t kRaiseStepMicros = 5'000'000;
-constexpr int64_t kLongestRaiseMicros = int64_t{3600} * 1'000'000;
+constexpr int64_t kLongestRaiseMicros = 3600 * kSecond;
 constexpr uint64_t kNoCeiling = uint64_t{4} << 20;   // above what any topic is limited to on purpose
 constexpr uint64_t kWholeBatch = uint64_t{1} << 20;  // a window that takes the library's largest batch needs no limit
 

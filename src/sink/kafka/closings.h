@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/monotonic.h"
+
 namespace outbox::sink::kafka {
 
 struct Topic;
@@ -34,7 +36,7 @@ class Closings {
   int64_t last() const { return at_[(seen_ + kEnough - 1) % kEnough]; }
 
  private:
-  static constexpr int64_t kWithinMicros = int64_t{60} * 1'000'000;
+  static constexpr int64_t kWithinMicros = 60 * kSecond;
 
   uint64_t seen_ = 0;
   std::array<int64_t, kEnough> at_ = {};

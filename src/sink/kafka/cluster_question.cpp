@@ -18,7 +18,6 @@
 namespace outbox::sink::kafka {
 namespace {
 
-constexpr int64_t kMilli = 1000;
 // Leaders of one topic that are tried, all at once.
 constexpr size_t kMostLeaders = 16;
 // For the topic's settings, which not every user may ask for.

@@ -18,7 +18,6 @@
 namespace outbox::sink::kafka {
 namespace {
 
-constexpr int64_t kMilli = 1000;
 // The right to write anything at all is asked for by the library itself (InitProducerId), half a second after it began.
 constexpr int64_t kRightsMicros = 2000 * kMilli;
 // A pause, or an outage over a night, lasts longer than this.

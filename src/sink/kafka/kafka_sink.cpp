@@ -14,7 +14,6 @@
 namespace outbox::sink::kafka {
 namespace {
 
-constexpr int64_t kSecond = 1'000'000;
 // The library repeats an error of a broker every 30 s.
 constexpr int64_t kTroubleMicros = 60 * kSecond;
 

@@ -4,13 +4,13 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/monotonic.h"
 #include "sink/kafka/kafka_sink.h"
 #include "sink/kafka/topic_settings.h"
 
 namespace outbox::sink::kafka {
 namespace {
 
-constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kFreshMicros = 2 * kSecond;    // a limit may be raised at any time, with a redrive at once
 constexpr int64_t kAgainMicros = kSecond;        // asked again so often while something is refused by the answer
 constexpr int64_t kUsedMicros = 60 * kSecond;    // and for so long after

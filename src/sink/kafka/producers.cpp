@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/monotonic.h"
+
 namespace outbox::sink::kafka {
 namespace {
 
-constexpr int64_t kSecond = 1'000'000;
 constexpr int64_t kEndMicros = 5 * kSecond;      // wait for what is in flight when a producer ends
 constexpr int64_t kAgainMicros = 50'000;         // looking again meanwhile for what has come back to the queue
 constexpr int64_t kPurgeMicros = 1 * kSecond;    // and for the reports of what was purged

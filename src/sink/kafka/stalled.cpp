@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "base/monotonic.h"
 #include "sink/kafka/errors.h"
 #include "sink/kafka/kafka_sink.h"
 
@@ -11,9 +12,9 @@ namespace outbox::sink::kafka {
 namespace {
 
 // The library repeats what it says of a broker every 30 s.
-constexpr int64_t kSaidMicros = int64_t{60} * 1'000'000;
-constexpr int64_t kDoubtMicros = int64_t{3600} * 1'000'000;  // after a topic that was missing
-constexpr int64_t kSendingMicros = int64_t{5} * 1'000'000;   // bytes on a slow way come in bursts
+constexpr int64_t kSaidMicros = 60 * kSecond;
+constexpr int64_t kDoubtMicros = 3600 * kSecond;  // after a topic that was missing
+constexpr int64_t kSendingMicros = 5 * kSecond;   // bytes on a slow way come in bursts
 
 bool Waits(const Partition& partition, int64_t since) {
   return partition.inflight > 0 && partition.moved_at < since;

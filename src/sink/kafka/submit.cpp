@@ -13,9 +13,9 @@
 namespace outbox::sink::kafka {
 namespace {
 
-constexpr int64_t kColdMicros = int64_t{5} * 60 * 1'000'000;  // a broker forgets idle producers; long before, ask again
-constexpr int64_t kCountMicros = 1'000'000;                   // look at the number of partitions this often
-constexpr int64_t kAheadMs = 600'000;                         // brokers refuse times further ahead
+constexpr int64_t kColdMicros = 300 * kSecond;  // a broker forgets idle producers; long before, ask again
+constexpr int64_t kCountMicros = 1'000'000;     // look at the number of partitions this often
+constexpr int64_t kAheadMs = 600'000;           // brokers refuse times further ahead
 
 }  // namespace
 

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/monotonic.h"
+
 namespace outbox::sink::kafka {
 
 class Throttle {
@@ -49,7 +51,6 @@ class Throttle {
   void Sent(uint64_t bytes) { used_ += on() ? bytes : 0; }
 
  private:
-  static constexpr int64_t kSecond = 1'000'000;
   static constexpr int64_t kLong = kSecond;         // shorter ones add up to nothing that hurts
   static constexpr int64_t kTooLong = 4 * kSecond;  // of all that was sent at once; a request has 14 s
   static constexpr int64_t kLongest = 3600 * kSecond;

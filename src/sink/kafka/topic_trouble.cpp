@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/monotonic.h"
 #include "sink/kafka/metadata.h"
 
 namespace outbox::sink::kafka {
 namespace {
 
-constexpr int64_t kLongestMicros = int64_t{300} * 1'000'000;  // between two producers ended for one topic
+constexpr int64_t kLongestMicros = 300 * kSecond;  // between two producers ended for one topic
 
 }  // namespace
 

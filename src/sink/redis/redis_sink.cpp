@@ -13,8 +13,6 @@
 namespace outbox::sink {
 namespace {
 
-constexpr int64_t kMilli = 1000;
-constexpr int64_t kSecond = 1000 * kMilli;
 constexpr int64_t kFirstRetry = 100 * kMilli;
 constexpr int64_t kLastRetry = 5 * kSecond;
 constexpr int64_t kIdlePing = 10 * kSecond;

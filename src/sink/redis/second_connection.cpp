@@ -10,7 +10,6 @@
 namespace outbox::sink {
 namespace {
 
-constexpr int64_t kSecond = 1000 * 1000;
 constexpr int64_t kKept = 10 * kSecond;   // since somebody wanted it
 constexpr int64_t kAgain = 10 * kSecond;  // after one that could not be had
 constexpr unsigned kMostDoublings = 6;    // of that, after one that failed: ten minutes
