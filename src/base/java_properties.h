@@ -1,7 +1,6 @@
 // Text in the form of java.util.Properties [-], as Debezium's libraries write a trace's context into an outbox table.
 #pragma once
 
-#include <cstddef>
 #include <string_view>
 
 namespace outbox {

@@ -1,7 +1,5 @@
 #include "base/murmur2.h"
 
-#include <cstring>
-
 namespace outbox {
 
 uint32_t Murmur2(std::string_view bytes) {

@@ -1,7 +1,6 @@
 #include "emit/known_topics.h"
 
 #include <string>
-#include <vector>
 
 #include "format/format.h"
 #include "format/pattern.h"

@@ -1,6 +1,4 @@
 // What cancel_replay() has left: copies that a worker had in hand, and has given back, or was refused [P].
-#include <algorithm>
-
 #include "parked/rows.h"
 #include "parked/statements.h"
 #include "pg/schemas.h"

@@ -1,7 +1,5 @@
 // Where the search for what is due begins [P]: behind the entries of what has been sent, and behind due events of
 // topics that are away. There may be a hundred thousand of either; they are read once and not at every claim.
-#include <algorithm>
-
 #include "parked/rows.h"
 #include "parked/statements.h"
 #include "pg/sql.h"

@@ -48,9 +48,14 @@ int ProcessSlots() {
   return Max(0, Min(left, max_worker_processes - ServersOwn()));
 }
 
+namespace {
+
+// What max_worker_processes has to be for so many, and for a keeper and a relay worker, which any outbox in use needs.
 int MaxWorkerProcessesFor(int processes) {
   return Max(processes, kFewestSlots) + Max(1 + settings.reserved_processes, ServersOwn());
 }
+
+}  // namespace
 
 char* RoomHint(int processes) {
   const int usual = Settings().reserved_processes;

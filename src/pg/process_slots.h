@@ -18,8 +18,6 @@ int WantedProcesses(Oid except);
 int ProcessSlots();
 // Places of max_worker_processes that are taken before any keeper: by the launcher, and the one of logical replication.
 int ServersOwn();
-// What max_worker_processes has to be for so many, and for a keeper and a relay worker, which any outbox in use needs.
-int MaxWorkerProcessesFor(int processes);
 // What to do so that there is room for so many: a sentence, in the current memory context. The server could be started
 // with the numbers in it.
 char* RoomHint(int processes);

@@ -1,7 +1,6 @@
 // Which records have no outcome yet [-], by number; outcomes may come in any order.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>

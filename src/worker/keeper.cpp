@@ -1,6 +1,5 @@
 // The keeper [P]: one process per database that has the extension. It makes and drops day tables, keeps the stored
 // ceiling of the clock ahead, records ticks, and tells the launcher how many relay workers can be used. See README.md.
-#include <cinttypes>
 #include <exception>
 #include <map>
 #include <string>

@@ -1,7 +1,6 @@
 #include "worker/trouble_board.h"
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
 #include <iterator>
 #include <utility>

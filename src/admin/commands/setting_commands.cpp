@@ -1,7 +1,5 @@
 #include "admin/commands/setting_commands.h"
 
-#include <string>
-
 #include "admin/common/json.h"
 #include "admin/common/operation.h"
 #include "admin/common/query.h"

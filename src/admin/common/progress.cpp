@@ -60,8 +60,7 @@ pg::ProgressSlot* Take(const char* command, const char* subject, int64 number) {
   return found;
 }
 
-}  // namespace
-
+// "3100 a second, 9 s left"; "" where nothing can be said yet.
 std::string PaceText(int64 done, int64 left, int64_t micros) {
   if (done <= 0 || micros < 500'000) {
     return "";
@@ -70,6 +69,8 @@ std::string PaceText(int64 done, int64 left, int64_t micros) {
   return std::to_string(static_cast<int64>(std::llround(rate))) + " a second, " +
          std::to_string(static_cast<int64>(std::ceil(static_cast<double>(left) / rate))) + " s left";
 }
+
+}  // namespace
 
 Progress::Progress(const char* command, const std::string& subject, std::string things, std::string done_to_them,
                    int64 number)

@@ -32,7 +32,4 @@ class Progress {
   int64_t told_;
 };
 
-// "3100 a second, 9 s left"; "" where nothing can be said yet.
-std::string PaceText(int64 done, int64 left, int64_t micros);
-
 }  // namespace outbox::admin

@@ -3,7 +3,6 @@
 // value, so required options (bootstrap.servers) are checked where a server is first used.
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "admin/lookup/option_list.h"
 #include "pg/entry.h"

@@ -1,7 +1,5 @@
 #include "admin/lookup/open_emitters.h"
 
-#include <cstdlib>
-
 #include "admin/common/query.h"
 
 namespace outbox::admin {

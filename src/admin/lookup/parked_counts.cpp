@@ -1,7 +1,6 @@
 #include "admin/lookup/parked_counts.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "pg/wall.h"
 

@@ -1,7 +1,5 @@
 #include "admin/lookup/pauses.h"
 
-#include <cstdlib>
-
 namespace outbox::admin {
 
 std::vector<Pause> LoadPauses(Access access) {

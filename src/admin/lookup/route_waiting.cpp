@@ -1,7 +1,6 @@
 #include "admin/lookup/route_waiting.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 
 #include "admin/common/query.h"

@@ -1,7 +1,5 @@
 #include "admin/lookup/unreadable_log.h"
 
-#include <utility>
-
 #include "pg/subtransaction.h"
 
 namespace outbox::admin {

@@ -1,6 +1,5 @@
 #include "admin/operate/adoption.h"
 
-#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>

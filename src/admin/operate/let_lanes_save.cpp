@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string_view>
 
 #include "admin/common/text_encoding.h"
 #include "admin/lookup/backlog.h"

@@ -1,5 +1,5 @@
 // outbox.retry(): a parked event is tried at once, as it is or edited [P].
-#include <algorithm>
+#include <exception>
 
 #include "admin/common/operation.h"
 #include "admin/operate/parked_rows.h"

@@ -1,6 +1,4 @@
 // What outbox.doctor() says of sessions that hold tables of outbox, or rows of them [P].
-#include <algorithm>
-
 #include "admin/lookup/try_lock.h"
 #include "admin/show/doctor.h"
 #include "pg/schemas.h"

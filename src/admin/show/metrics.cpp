@@ -2,12 +2,10 @@
 // and statistics; nothing is counted in the log, and nothing waits for a lock, whoever holds it: what is locked is left
 // out, and that is a figure as well. No label is a key, an id or free text.
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <initializer_list>
 #include <map>
 #include <set>
-#include <tuple>
 
 #include "admin/common/query.h"
 #include "admin/lookup/log_estimate.h"

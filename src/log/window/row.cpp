@@ -34,13 +34,13 @@ std::string_view Text(const char* stored) {
   return stored == nullptr ? std::string_view() : pg::Utf8(Bytes(stored));
 }
 
-}  // namespace
-
 int64 DeliverAt(const char* stored) {
   TimestampTz value = 0;
   memcpy(&value, stored, sizeof(value));
   return SaturatedUnixMicros(value);
 }
+
+}  // namespace
 
 bool ViewRow(HeapTupleHeader tuple, RowView* row) {
   if (HeapTupleHeaderGetNatts(tuple) < kLogColumns) {

@@ -20,7 +20,6 @@
 // Single-threaded. Times in monotonic microseconds, but for since_unix.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "base/backoff.h"

@@ -11,7 +11,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/monotonic.h"
 #include "relay/common/engine_clock.h"

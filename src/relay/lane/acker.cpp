@@ -1,7 +1,6 @@
 #include "relay/lane/acker.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace outbox::relay {
 

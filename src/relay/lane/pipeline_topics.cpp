@@ -1,6 +1,4 @@
 // What one topic has in a pipeline: needed when it leaves its lane. The rest of Pipeline is in pipeline.cpp.
-#include <algorithm>
-
 #include "relay/lane/pipeline.h"
 
 namespace outbox::relay {

@@ -5,11 +5,16 @@
 
 namespace outbox::relay {
 
+namespace {
+
+// Why an event waits that was found where the sink's process had been killed from outside.
 Error KilledError() {
   return {ErrorClass::kSolo, "SINK_KILLED",
           "the sink's process was killed from outside three times while it had this event alone: perhaps by the "
           "kernel, for memory"};
 }
+
+}  // namespace
 
 Error AbortedError() {
   return {ErrorClass::kDestination, "ABORTED", "records are aborted again and again"};

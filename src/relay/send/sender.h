@@ -205,7 +205,4 @@ class Sender {
 Error AbortedError();
 bool IsAborted(const Error& error);
 
-// Why an event waits that was found where the sink's process had been killed from outside.
-Error KilledError();
-
 }  // namespace outbox::relay

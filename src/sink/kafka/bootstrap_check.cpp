@@ -1,7 +1,6 @@
 #include "sink/kafka/bootstrap_check.h"
 
 #include <string_view>
-#include <utility>
 
 #include "base/monotonic.h"
 #include "sink/kafka/signals_blocked.h"

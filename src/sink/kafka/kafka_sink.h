@@ -12,7 +12,6 @@
 #include <deque>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "sink/flow_gate.h"

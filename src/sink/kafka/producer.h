@@ -7,7 +7,6 @@
 
 #include <librdkafka/rdkafka.h>
 
-#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <cstring>

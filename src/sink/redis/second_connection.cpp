@@ -1,7 +1,6 @@
 #include "sink/redis/second_connection.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/monotonic.h"
 #include "sink/redis/reply.h"

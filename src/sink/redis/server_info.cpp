@@ -1,6 +1,5 @@
 #include "sink/redis/server_info.h"
 
-#include <cstdlib>
 #include <string_view>
 #include <utility>
 

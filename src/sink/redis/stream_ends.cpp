@@ -1,7 +1,6 @@
 #include "sink/redis/stream_ends.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 #include <utility>
 

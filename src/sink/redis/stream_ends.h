@@ -14,7 +14,6 @@
 // is not asked about that any more.
 #pragma once
 
-#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include "base/fault_point.h"
