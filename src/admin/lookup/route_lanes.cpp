@@ -262,10 +262,10 @@ void CompileFilter(log::Route route, LaneRecord* lane) {
 }
 
 void Compile(const log::Route& route, Destinations* destinations, LaneRecord* lane) {
-  std::string wrapper, problem;
+  std::string problem;
   auto known = destinations->find(lane->server);
   if (known == destinations->end()) {
-    known = destinations->emplace(lane->server, FindDestination(lane->server, &wrapper)).first;
+    known = destinations->emplace(lane->server, FindDestination(lane->server)).first;
   }
   if (known->second) {
     lane->spec = log::CompileRoute(route, *known->second->kind, lane->lane, &problem);

@@ -1,5 +1,7 @@
 #include "admin/lookup/server.h"
 
+#include <utility>
+
 #include "admin/lookup/option_list.h"
 #include "pg/guard.h"
 #include "pg/rights.h"
@@ -42,15 +44,11 @@ bool HasOption(const Destination& destination, std::string_view canonical) {
 std::optional<Destination> FindDestination(const std::string& name, std::string* wrapper) {
   Destination destination;
   const char* text = name.c_str();
-  if (!pg::Guard([&] { return Lookup(text, &destination); })) {
-    wrapper->clear();
-    return std::nullopt;
+  const bool found = pg::Guard([&] { return Lookup(text, &destination); });
+  if (wrapper != nullptr) {
+    *wrapper = destination.wrapper;
   }
-  *wrapper = destination.wrapper;
-  if (destination.kind == nullptr) {
-    return std::nullopt;
-  }
-  return destination;
+  return found && destination.kind != nullptr ? std::optional(std::move(destination)) : std::nullopt;
 }
 
 Destination KnownDestination(const std::string& name) {

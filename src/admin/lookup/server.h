@@ -15,9 +15,9 @@ struct Destination {
   sink::OptionList options;  // of the server, as AppendOptions() gives them
 };
 
-// Returns nullopt if there is no foreign server of that name, or its wrapper is not one of outbox's (`wrapper` is
-// filled then).
-std::optional<Destination> FindDestination(const std::string& name, std::string* wrapper);
+// Returns nullopt if there is no foreign server of that name, or its wrapper is not one of outbox's (`wrapper` says
+// which then; empty: there is none).
+std::optional<Destination> FindDestination(const std::string& name, std::string* wrapper = nullptr);
 
 // Throws UserError where there is none: missing (42704), of another wrapper (42809).
 Destination KnownDestination(const std::string& name);

@@ -33,8 +33,7 @@ std::array<unsigned int, 3> RolesOfMapping(unsigned int server_owner, unsigned i
 
 UserMappings FindUserMappings(Access access, const std::string& server) {
   UserMappings found;
-  std::string wrapper;
-  found.ours = FindDestination(server, &wrapper).has_value();
+  found.ours = FindDestination(server).has_value();
   Oid server_owner = InvalidOid;
   Oid extension_owner = InvalidOid;
   std::vector<std::pair<Oid, std::string>> mappings;

@@ -130,8 +130,7 @@ void CheckAgainstRoute(const Target& target) {
     return;
   }
   if (target.topic) {
-    std::string wrapper;
-    const std::optional<Destination> destination = FindDestination(rows[0][0].value(), &wrapper);
+    const std::optional<Destination> destination = FindDestination(rows[0][0].value());
     const outbox::sink::SinkKind& kind = destination ? *destination->kind : outbox::sink::kUnknownKind;
     if (const char* bad = kind.bad_topic(Utf8(*target.topic)); bad != nullptr) {
       throw UserError{ERRCODE_INVALID_PARAMETER_VALUE, "there can be no such topic",

@@ -62,8 +62,7 @@ void CheckRoutes(Findings* findings) {
     servers.insert(lane.server);
     const sink::RequiredOption* missing = nullptr;
     if (lane.works()) {
-      std::string wrapper;
-      std::optional<Destination> destination = FindDestination(lane.server, &wrapper);
+      std::optional<Destination> destination = FindDestination(lane.server);
       missing = destination ? MissingOption(*destination) : nullptr;
     }
     if (!lane.works()) {
