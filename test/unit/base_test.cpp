@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/backoff.h"
+#include "base/count_text.h"
 #include "base/due_counts.h"
 #include "base/media_type.h"
 #include "base/utf8.h"
@@ -73,6 +74,14 @@ TEST(UuidText, RefusesEverythingElse) {
                            "f47ac10b-58cc-4372-a5670-e02b2c3d479", "{47ac10b-58cc-4372-a567-0e02b2c3d47}"}) {
     EXPECT_FALSE(ParseUuid(text)) << text;
   }
+}
+
+TEST(CountText, OneIsNoPlural) {
+  EXPECT_EQ(CountText(0, "event"), "0 events");
+  EXPECT_EQ(CountText(1, "event"), "1 event");
+  EXPECT_EQ(CountText(size_t{2}, "event"), "2 events");
+  EXPECT_EQ(CountText(int64_t{1}, "lane is", "lanes are"), "1 lane is");
+  EXPECT_EQ(CountText(int64_t{2}, "lane is", "lanes are"), "2 lanes are");
 }
 
 TEST(MediaType, NeitherCaseNorParametersMakeADifference) {

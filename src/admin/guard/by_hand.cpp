@@ -7,6 +7,7 @@
 #include "admin/guard/loss.h"
 #include "admin/guard/statement_notes.h"
 #include "admin/guard/this_statement.h"
+#include "base/count_text.h"
 #include "pg/entry.h"
 #include "pg/schemas.h"
 #include "pg/settings.h"
@@ -140,7 +141,7 @@ void Tell(const TriggerData* trigger, const std::string& command) {
   }
   std::string waiting;
   if (done.waiting > 0) {
-    waiting = std::to_string(done.waiting) + (done.waiting == 1 ? " event that waits." : " events that wait.");
+    waiting = CountText(done.waiting, "event that waits.", "events that wait.");
     Warn("undelivered events are changed by hand", waiting);
   }
   NoteLoss(command, waiting, done.rows);

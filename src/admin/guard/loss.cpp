@@ -2,6 +2,7 @@
 
 #include "admin/common/operation.h"
 #include "admin/common/query.h"
+#include "base/count_text.h"
 #include "days/day_table_ddl.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
@@ -37,8 +38,7 @@ void JudgeLoss(const Loss& loss, const std::string& command, bool keeps_audit, c
                const char* warning) {
   if (!loss.any) {
     if (loss.dead > 0) {
-      Notice(std::to_string(loss.dead) + " " + DeadLetters(loss.dead) + (loss.dead == 1 ? " goes" : " go") +
-             " with it");
+      Notice(CountText(loss.dead, "dead letter goes", "dead letters go") + " with it");
     }
     return;
   }

@@ -7,6 +7,7 @@
 #include "admin/guard/loss.h"
 #include "admin/guard/statement_notes.h"
 #include "admin/guard/this_statement.h"
+#include "base/count_text.h"
 #include "days/day_table_ddl.h"
 #include "pg/entry.h"
 #include "pg/schemas.h"
@@ -219,8 +220,7 @@ std::string TellGoing(const Going& gone) {
     text += text.empty() ? "Route \"" : "; route \"";
     text += (name.empty() ? std::to_string(gone.of[i].id) : name[0][0].value()) + "\": " + parts;
   }
-  return text.empty() ? Counted(gone.rows, false,
-                                gone.rows == 1 ? "event that nobody has sent." : "events that nobody has sent.")
+  return text.empty() ? CountText(gone.rows, "event that nobody has sent.", "events that nobody has sent.")
                       : text + ".";
 }
 

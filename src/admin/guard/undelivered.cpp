@@ -8,6 +8,7 @@
 #include "admin/lookup/open_emitters.h"
 #include "admin/lookup/parked_counts.h"
 #include "admin/lookup/route_lanes.h"
+#include "base/count_text.h"
 #include "base/version.h"
 
 extern "C" {
@@ -18,10 +19,6 @@ namespace outbox::admin {
 
 std::string Counted(int64 count, bool capped, const char* what) {
   return (capped ? "at least " : "") + std::to_string(count) + " " + what;
-}
-
-const char* DeadLetters(int64 count) {
-  return count == 1 ? "dead letter" : "dead letters";
 }
 
 namespace {
@@ -83,7 +80,8 @@ void AddRoute(const std::vector<LaneRecord>& lanes, const Question& question, co
   }
   loss->any = true;
   if (parked.dead > 0) {
-    parts.push_back(Counted(parked.dead, parked.capped && parked.dead >= kParkedCountLimit, DeadLetters(parked.dead)));
+    parts.push_back(Counted(parked.dead, parked.capped && parked.dead >= kParkedCountLimit,
+                            parked.dead == 1 ? "dead letter" : "dead letters"));
   }
   if (++*told > kRoutesTold) {
     return;
@@ -117,8 +115,7 @@ Loss Find(const Question& question) {
     AddRoute(lanes, question, of_route, &loss, &told);
   }
   if (told > kRoutesTold) {
-    loss.text +=
-        "; and " + std::to_string(told - kRoutesTold) + (told - kRoutesTold == 1 ? " more route" : " more routes");
+    loss.text += "; and " + CountText(told - kRoutesTold, "more route");
   }
   loss.text += loss.text.empty() ? "" : ".";
   const int64 open = question.routes_go ? OpenEmitters() : 0;

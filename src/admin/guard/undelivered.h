@@ -38,8 +38,7 @@ Loss FindLoss(const Question& question);
 // What the routes to that server have not delivered, as text for messages; empty: nothing. Throws.
 std::string UndeliveredTo(const char* server);
 
-// "at least 3 pending"; "dead letter" or "dead letters".
+// "at least 3 pending".
 std::string Counted(int64 count, bool capped, const char* what);
-const char* DeadLetters(int64 count);
 
 }  // namespace outbox::admin

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "admin/common/operation.h"
+#include "base/count_text.h"
 
 namespace outbox::admin {
 
@@ -21,7 +22,7 @@ EditedEvents::EditedEvents(const std::string& route) {
 
 void TellEdited(int64 events, const char* hint) {
   if (events > 0) {
-    Notice("of these edited by retry() before: " + std::to_string(events) + (events == 1 ? " event" : " events"),
+    Notice("of these edited by retry() before: " + CountText(events, "event"),
            "They are sent as they were emitted, under the same ids: the log has no edits.", hint);
   }
 }

@@ -9,6 +9,7 @@
 #include "admin/lookup/log_estimate.h"
 #include "admin/lookup/route_lanes.h"
 #include "admin/lookup/survey.h"
+#include "base/count_text.h"
 #include "base/fault_point.h"
 #include "days/day_table_ddl.h"
 #include "days/drop.h"
@@ -249,8 +250,7 @@ std::string HoldersText(const LogDay& day) {
     if (holder.known) {
       text += holder.pending == 0 ? (holder.capped ? "0 events as far as was counted" : "0 events") +
                                         std::string("; it has not read all of it")
-                                  : (holder.capped ? "about " : "") + std::to_string(holder.pending) +
-                                        (holder.pending == 1 ? " event" : " events") +
+                                  : (holder.capped ? "about " : "") + CountText(holder.pending, "event") +
                                         (holder.oldest == 0 ? "" : " since " + UnixMicrosText(holder.oldest));
     }
     text += (holder.known && !holder.trouble.empty() ? "; " : "") + holder.trouble + ")";

@@ -1,6 +1,7 @@
 #include "admin/lookup/open_emitters.h"
 
 #include "admin/common/query.h"
+#include "base/count_text.h"
 
 namespace outbox::admin {
 
@@ -17,7 +18,7 @@ int64 OpenEmitters() {
 }
 
 std::string TellOpenEmitters(int64 count) {
-  return std::to_string(count) + (count == 1 ? " open transaction has emitted" : " open transactions have emitted");
+  return CountText(count, "open transaction has emitted", "open transactions have emitted");
 }
 
 }  // namespace outbox::admin

@@ -6,6 +6,7 @@
 #include "admin/common/procedure_arguments.h"
 #include "admin/lookup/log_days.h"
 #include "admin/lookup/processes.h"
+#include "base/count_text.h"
 #include "log/progress/expired_days.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
@@ -34,8 +35,8 @@ int64 KeepArgument(FunctionCallInfo fcinfo, int number) {
 }
 
 std::string Describe(const LogDay& day) {
-  const std::string rows = day.rows < 0 ? "not all of which can be read"
-                                        : "about " + std::to_string(day.rows) + (day.rows == 1 ? " event" : " events");
+  const std::string rows =
+      day.rows < 0 ? "not all of which can be read" : "about " + outbox::CountText(day.rows, "event");
   return "outbox_internal." + day.table + " (" + SizeText(day.bytes) + ", " + rows + ")";
 }
 
@@ -108,10 +109,8 @@ OUTBOX_FUNCTION(outbox_drop_expired) {
     }
   }
   Notice(
-      (dry_run ? "dry run: " : "") + std::to_string(dropped) + (dropped == 1 ? " day" : " days") +
-          (dry_run        ? " would be dropped"
-           : dropped == 1 ? " was dropped"
-                          : " were dropped"),
+      (dry_run ? "dry run: " : "") + (dry_run ? outbox::CountText(dropped, "day") + " would be dropped"
+                                              : outbox::CountText(dropped, "day was dropped", "days were dropped")),
       "",
       dry_run && dropped > 0 ? "dry_run => false drops them: replay(), seek() and status() know of them no more." : "");
   return batches.Result({Cell(std::to_string(dropped)), Cell(std::to_string(bytes))});

@@ -18,6 +18,7 @@
 #include "admin/lookup/route_start.h"
 #include "admin/operate/let_lanes_save.h"
 #include "admin/operate/parked_rows.h"
+#include "base/count_text.h"
 #include "base/fault_point.h"
 #include "base/like_pattern.h"
 #include "days/day_table_ddl.h"
@@ -557,14 +558,14 @@ void Tell(const Counts& counts, bool undelivered, bool dry_run) {
                (again.empty() ? "" : " " + again));
     return;
   }
-  std::string text = (dry_run ? "dry run: would erase " : "erased ") + std::to_string(counts.forgotten) +
-                     (counts.forgotten == 1 ? " event of the log" : " events of the log");
+  std::string text =
+      (dry_run ? "dry run: would erase " : "erased ") + outbox::CountText(counts.forgotten, "event") + " of the log";
   if (undelivered) {
     text += std::string(", and ") + (dry_run ? "give" : "gave") + " up what was undelivered";
   }
   if (counts.kept > 0) {
-    text += std::string(", and ") + (dry_run ? "keep " : "kept ") + std::to_string(counts.kept) +
-            (counts.kept == 1 ? " that is undelivered" : " that are undelivered");
+    text += std::string(", and ") + (dry_run ? "keep " : "kept ") +
+            outbox::CountText(counts.kept, "that is undelivered", "that are undelivered");
   }
   std::string hint = dry_run && (counts.forgotten > 0 || counts.given_up > 0)
                          ? "dry_run => false erases them. It cannot be undone."

@@ -7,14 +7,17 @@
 #include "admin/common/progress.h"
 #include "admin/common/write_lock.h"
 #include "admin/operate/parked_rows.h"
+#include "base/count_text.h"
 #include "pg/entry.h"
 #include "pg/transaction_end.h"
 
 namespace {
 
 using namespace outbox::admin;
+using outbox::CountText;
 using outbox::pg::UserError;
 
+constexpr const char* kDeadLetter = "dead letter";
 constexpr size_t kFilters = 8;
 constexpr int64 kLargestBatch = 100000;
 constexpr int64 kPage = 20000;
@@ -71,10 +74,6 @@ int64 BatchArgument(FunctionCallInfo fcinfo) {
   return batch;
 }
 
-std::string Events(int64 count) {
-  return std::to_string(count) + (count == 1 ? " dead letter" : " dead letters");
-}
-
 // What would be done, by route, topic and reason.
 int64 Report(const Selection& selection, const char* verb) {
   int64 total = 0;
@@ -83,8 +82,8 @@ int64 Report(const Selection& selection, const char* verb) {
   for (const Row& row : RunSql(Access::kWrite, sql.c_str(), selection.params)) {
     int64 count = Number(row[4]);
     total += count;
-    Notice(std::string("would ") + verb + " " + Events(count) + " of route \"" + row[0].value() + "\", topic \"" +
-           row[1].value() + "\": " + row[2].value_or("?") + ", " + row[3].value_or("?"));
+    Notice(std::string("would ") + verb + " " + CountText(count, kDeadLetter) + " of route \"" + row[0].value() +
+           "\", topic \"" + row[1].value() + "\": " + row[2].value_or("?") + ", " + row[3].value_or("?"));
   }
   return total;
 }
@@ -174,7 +173,8 @@ int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& wor
   WriteAudit(work.action, selection.route, Cell(),
              JsonObject().AddRaw("filter", selection.text).Add("done", done).Add("step", Cell("end")), work.reason);
   if (seen > done) {
-    Notice(Events(seen - done) + " had changed or were locked by another session, and stay as they are");
+    Notice(CountText(seen - done, kDeadLetter) +
+           " had changed or were locked by another session, and stay as they are");
   }
   return done;
 }
@@ -191,8 +191,8 @@ Datum Run(FunctionCallInfo fcinfo, const char* procedure, Work work, Apply&& app
   }
   int64 events = work.dry_run ? Report(selection, work.would) : ForEachBatch(&batches, selection, work, apply);
   const std::string star = StarInKeyHint(selection.params[3]);
-  Notice(work.dry_run ? "dry run: " + Events(events) + (events == 1 ? " matches" : " match")
-                      : Events(events) + " " + work.has,
+  Notice(work.dry_run ? "dry run: " + CountText(events, "dead letter matches", "dead letters match")
+                      : CountText(events, kDeadLetter) + " " + work.has,
          "",
          work.dry_run && events > 0 ? std::string("dry_run => false ") + work.does + "."
          : events == 0

@@ -19,6 +19,7 @@
 #include "admin/lookup/route_start.h"
 #include "admin/operate/parked_rows.h"
 #include "admin/operate/replay_copy.h"
+#include "base/count_text.h"
 #include "pg/entry.h"
 #include "pg/list_argument.h"
 #include "pg/transaction_end.h"
@@ -26,6 +27,7 @@
 namespace {
 
 using namespace outbox::admin;
+using outbox::CountText;
 using outbox::pg::UserError;
 
 constexpr size_t kTopicsTold = 20;
@@ -169,11 +171,12 @@ void TellPlan(const Replay& replay, bool dry_run) {
   std::string detail;
   if (plan.matched > 0) {
     detail = "Created from " + UnixMicrosText(plan.first) + " to " + UnixMicrosText(plan.last) + ", " +
-             Count(plan.bytes, "byte") + " of payload.";
+             CountText(plan.bytes, "byte") + " of payload.";
     if (replay.per_second > 0) {
-      detail += " At " + replay.rate.value() + " a second it takes " +
-                Count(static_cast<int64>(std::ceil(static_cast<double>(plan.matched) / replay.per_second)), "second") +
-                ".";
+      detail +=
+          " At " + replay.rate.value() + " a second it takes " +
+          CountText(static_cast<int64>(std::ceil(static_cast<double>(plan.matched) / replay.per_second)), "second") +
+          ".";
     }
   }
   std::string hint = dry_run && plan.matched > 0 ? "dry_run => false sends them." : "";
@@ -186,15 +189,15 @@ void TellPlan(const Replay& replay, bool dry_run) {
         "They do not fit into maintenance_work_mem and are looked up in several passes. Where it is all of a route, "
         "outbox.seek() needs no copies.";
   }
-  Notice((dry_run ? "dry run: would send " : "sending ") + Count(plan.matched, "event") + " of route \"" + plan.from +
-             "\" again" + (plan.to == plan.from ? "" : " to route \"" + plan.to + "\""),
+  Notice((dry_run ? "dry run: would send " : "sending ") + CountText(plan.matched, "event") + " of route \"" +
+             plan.from + "\" again" + (plan.to == plan.from ? "" : " to route \"" + plan.to + "\""),
          detail, hint);
   if (plan.passed_over > 0) {
-    Notice("of these for the first time: " + Count(plan.passed_over, "event"),
+    Notice("of these for the first time: " + CountText(plan.passed_over, "event"),
            "outbox.seek() had moved the route behind what it had not delivered.");
   }
   if (plan.taken_up > 0) {
-    Notice("of these given up before: " + Count(plan.taken_up, "event"), "People had skipped or discarded them.");
+    Notice("of these given up before: " + CountText(plan.taken_up, "event"), "People had skipped or discarded them.");
   }
   TellEdited(plan.edited, "Leave them out, or emit the corrections as events of their own.");
   std::map<std::string, int64> by_topic;
@@ -204,35 +207,35 @@ void TellPlan(const Replay& replay, bool dry_run) {
   size_t told = 0;
   for (const auto& [topic, events] : by_topic) {
     if (dry_run && ++told <= kTopicsTold) {
-      Notice("to topic \"" + topic + "\": " + Count(events, "event"));
+      Notice("to topic \"" + topic + "\": " + CountText(events, "event"));
     }
   }
   if (dry_run && told > kTopicsTold) {
-    Notice("and to " + Count(static_cast<int64>(told - kTopicsTold), "other topic"));
+    Notice("and to " + CountText(told - kTopicsTold, "other topic"));
   }
   if (plan.pending + plan.parked + plan.given_up > 0) {
-    Notice("left alone: " + Count(plan.pending + plan.parked + plan.given_up, "event") +
+    Notice("left alone: " + CountText(plan.pending + plan.parked + plan.given_up, "event") +
                " that the route has not delivered",
            std::to_string(plan.pending) + " not sent yet, " + std::to_string(plan.parked) + " parked, " +
                std::to_string(plan.given_up) + " skipped or discarded.",
            plan.given_up > 0 ? "include_given_up => true sends those that were skipped or discarded, too." : "");
   }
   if (plan.since_begun > 0) {
-    Notice("left alone: " + Count(plan.since_begun, "event") +
+    Notice("left alone: " + CountText(plan.since_begun, "event") +
                " that the route has delivered, or people gave up, since the replay was begun",
            "They were parked then, and are none of it.", "A replay of their keys, or of their ids, sends them.");
   }
   if (plan.unknown_ids > 0) {
-    Notice("not found: " + Count(plan.unknown_ids, "event") + " of those that ids names",
+    Notice("not found: " + CountText(plan.unknown_ids, "event") + " of those that ids names",
            "The log has no event of that id" + std::string(replay.request.only_ids ? "" : " in that time") + ".",
            "outbox.retention says how long days are kept; outbox.status(id) says what is known of one event.");
   }
   if (plan.of_others > 0) {
-    Notice("left alone: " + Count(plan.of_others, "event") + " of those that ids names, which route \"" + plan.from +
-           "\" does not want");
+    Notice("left alone: " + CountText(plan.of_others, "event") + " of those that ids names, which route \"" +
+           plan.from + "\" does not want");
   }
   if (plan.forgotten > 0) {
-    Notice("left alone: " + Count(plan.forgotten, "event") + " whose content outbox.forget() has erased",
+    Notice("left alone: " + CountText(plan.forgotten, "event") + " whose content outbox.forget() has erased",
            "Nothing is left of them that could be sent, whether the route had delivered them or not.");
   }
 }
@@ -351,7 +354,7 @@ OUTBOX_FUNCTION(outbox_cancel_replay) {
   if (in_hand > 0) {
     detail.Add("in_hand", in_hand);
     Notice(
-        "of replay " + *number + " in hand just now: " + Count(in_hand, "event"),
+        "of replay " + *number + " in hand just now: " + CountText(in_hand, "event"),
         "A relay worker has taken them, and may have sent them. What it gives back, or would have to try again, is not "
         "sent any more.");
   }

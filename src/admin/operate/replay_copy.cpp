@@ -8,6 +8,7 @@
 #include "admin/lookup/route_start.h"
 #include "admin/lookup/unreadable_log.h"
 #include "admin/operate/parked_rows.h"
+#include "base/count_text.h"
 #include "log/progress/replays.h"
 #include "parked/erasures.h"
 #include "pg/subtransaction.h"
@@ -203,10 +204,6 @@ void FollowNames(Replay* replay) {
 
 }  // namespace
 
-std::string Count(int64 count, const char* what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 void MakePlan(Replay* replay) {
   FollowNames(replay);
   const std::vector<Row> route = RunSql(Access::kWrite, kRouteVersion, {Cell(replay->to_id)});
@@ -265,7 +262,7 @@ void CopyReplay(Batches* batches, Replay* replay, const Cell& reason) {
                         .empty();
   Guard([lock] { log::UnlockReplay(lock); });
   if (going) {
-    Notice("replay " + number + ": " + Count(replay->copied, "event") + " scheduled", "",
+    Notice("replay " + number + ": " + CountText(replay->copied, "event") + " scheduled", "",
            replay->copied > 0 ? "SELECT outbox.cancel_replay(" + number + ") ends it." : "");
   } else {
     Notice("replay " + number + " was cancelled");

@@ -18,8 +18,6 @@ struct Replay {
   std::string planned_for;  // version of the route that the plan's lanes and topics belong to
 };
 
-std::string Count(int64 count, const char* what);  // "1 event", "2 events"
-
 // Looks up what it sends, and for which version of the route that is. Throws.
 void MakePlan(Replay* replay);
 

@@ -16,6 +16,7 @@
 #include "admin/lookup/pauses.h"
 #include "admin/lookup/route_start.h"
 #include "admin/operate/let_lanes_save.h"
+#include "base/count_text.h"
 #include "log/progress/lane_tables.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
@@ -91,16 +92,14 @@ void TellMove(const std::string& route, const Counts& counts, bool dry_run) {
     return;
   }
   Notice(std::string(dry_run ? "dry run: " : "") + "route \"" + route + "\" " + (dry_run ? "would send " : "sends ") +
-             std::to_string(counts.again) +
-             (counts.again == 1 ? " delivered event again, " : " delivered events again, ") +
+             outbox::CountText(counts.again, "delivered event") + " again, " +
              (counts.missed > 0 ? std::to_string(counts.missed) + " passed over before for the first time, " : "") +
              (counts.older > 0 ? std::to_string(counts.older) + " older than the route for the first time, " : "") +
              "and " + (dry_run ? "pass" : "passes") + " over " + std::to_string(counts.passed_over) +
              " that it has not delivered",
          counts.given_up == 0 ? ""
-                              : std::to_string(counts.given_up) +
-                                    (counts.given_up == 1 ? " that was skipped or discarded stays so: "
-                                                          : " that were skipped or discarded stay so: ") +
+                              : outbox::CountText(counts.given_up, "that was skipped or discarded stays so: ",
+                                                  "that were skipped or discarded stay so: ") +
                                     "CALL outbox.replay(..., include_given_up => true) sends them.",
          dry_run ? "dry_run => false moves it." : "");
   TellEdited(counts.edited, "Emit the corrections as events of their own, or have outbox.replay() leave these out.");

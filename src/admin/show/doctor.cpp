@@ -10,10 +10,6 @@
 
 namespace outbox::admin {
 
-std::string Are(const std::string& count, const char* what, const char* is, const char* are) {
-  return count + " " + what + (count == "1" ? "" : "s") + " " + (count == "1" ? is : are);
-}
-
 std::string NamedTopics(const std::set<std::string>& topics) {
   constexpr size_t kNamed = 3;
   std::string names;

@@ -49,8 +49,6 @@ size_t TellOfEach(const std::vector<Row>& rows, Findings* findings, const char* 
   return rows.size();
 }
 
-// "1 day is", "2 days are".
-std::string Are(const std::string& count, const char* what, const char* is, const char* are);
 // 'topic "a"', '7 topics ("a", "b", "c", ...)'.
 std::string NamedTopics(const std::set<std::string>& topics);
 

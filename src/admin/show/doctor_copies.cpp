@@ -2,6 +2,7 @@
 // subscriptions [P].
 #include "admin/operate/adoption.h"
 #include "admin/show/doctor.h"
+#include "base/count_text.h"
 
 namespace outbox::admin {
 
@@ -14,7 +15,7 @@ void CheckAdoption(Findings* findings) {
     findings->Warn("adoption",
                    std::string(row[0] == "t" ? "What the restored dump had not delivered is being moved into the log: "
                                              : "What the restored dump had delivered is being moved into the log: ") +
-                       Are(row[0] == "t" ? row[1].value() : row[2].value(), "event", "is", "are") + " there" +
+                       CountText(Number(row[0] == "t" ? row[1] : row[2]), "event is", "events are") + " there" +
                        (row[3] == "-infinity" ? "" : ", up to " + row[3].value()) + ".",
                    row[0] == "t" ? "The keeper does it, in batches; then its routes begin. SELECT outbox.adopt() helps."
                                  : "The keeper does it, in batches, beside the routes, which work. Until then "

@@ -2,6 +2,7 @@
 // foreign keys onto them [P].
 #include "admin/operate/adoption.h"
 #include "admin/show/doctor.h"
+#include "base/count_text.h"
 
 namespace outbox::admin {
 
@@ -56,8 +57,8 @@ void CheckGuards(Findings* findings) {
     findings->Ok("guards", "The triggers that keep rows of other servers apart are on.");
   } else if (wrong > 0) {
     findings->Problem("guards",
-                      std::to_string(wrong) + (wrong == 1 ? " trigger that keeps" : " triggers that keep") +
-                          " rows of other servers apart " + (wrong == 1 ? "was" : "were") +
+                      CountText(wrong, "trigger that keeps", "triggers that keep") + " rows of other servers apart " +
+                          (wrong == 1 ? "was" : "were") +
                           " switched off or changed, as pg_restore --disable-triggers does it.",
                       "The keeper mends it within a minute, in a copy outbox.adopt() does; what came past them is "
                       "moved to outbox_internal.foreign_event.");

@@ -4,6 +4,7 @@
 
 #include "admin/lookup/log_days.h"
 #include "admin/show/doctor.h"
+#include "base/count_text.h"
 #include "base/fault_point.h"
 #include "days/day_tables.h"
 #include "days/log_table.h"
@@ -187,9 +188,9 @@ void CheckLog(Findings* findings) {
   if (first != nullptr) {
     fine = false;
     findings->Warn("log",
-                   Are(std::to_string(held), "day", "is", "are") + " kept beyond outbox.retention, " +
-                       SizeText(held_bytes) + ", because routes have not delivered all of them; outbox_internal." +
-                       first->table + " by " + HoldersText(*first) + ".",
+                   CountText(held, "day is", "days are") + " kept beyond outbox.retention, " + SizeText(held_bytes) +
+                       ", because routes have not delivered all of them; outbox_internal." + first->table + " by " +
+                       HoldersText(*first) + ".",
                    "outbox.lag says what is in the way of the route. One that nobody wants any more: "
                    "outbox.drop_route(), or CALL outbox.seek(route, 'infinity', dry_run => false).");
   }
@@ -210,8 +211,8 @@ void CheckLog(Findings* findings) {
         "day that has not ended, are kept. See outbox.day.");
   }
   if (fine) {
-    findings->Ok("log", "The log has " + SizeText(bytes) + " in " + std::to_string(days) +
-                            (days == 1 ? " day table" : " day tables") + ", of days to come, too; see outbox.day.");
+    findings->Ok("log", "The log has " + SizeText(bytes) + " in " + CountText(days, "day table") +
+                            ", of days to come, too; see outbox.day.");
   }
   CheckDisk(all, findings);
 }

@@ -9,6 +9,7 @@
 #include "admin/lookup/shared_views.h"
 #include "admin/show/doctor.h"
 #include "admin/show/side_trouble.h"
+#include "base/count_text.h"
 #include "pg/trouble_hints.h"
 #include "pg/wall.h"
 
@@ -83,7 +84,7 @@ bool CheckOverdue(const std::vector<Overdue>& overdue, Findings* findings) {
     findings->Warn(
         "overdue",
         std::string(one.all.capped ? "At least " : "") +
-            Are(std::to_string(one.all.count), "parked event", "is", "are") + " due, since " +
+            CountText(one.all.count, "parked event is", "parked events are") + " due, since " +
             UnixMicrosText(one.all.due) + ", and not delivered: " + NamedTopics(one.topics) + " of route \"" + route +
             "\"" + (one.why.empty() ? "." : (many ? ", such as: " : ": ") + one.why),
         (topics_own ? pg::TopicHint(code) + std::string(": they follow by themselves, unless somebody has paused them.")
@@ -117,32 +118,33 @@ void CheckParked(Findings* findings) {
   }
   // In the table these are retrying, too.
   const int64 retried = std::max<int64>(all.retrying - turns, 0);
-  const auto text = [&](int64 counted) { return ParkedCountText(counted, all.capped); };
-  Row count = {text(all.dead), text(retried), text(all.blocked), text(all.scheduled)};
+  const auto text = [&](int64 counted, const char* one, const char* many) {
+    return ParkedCountText(counted, all.capped) + (counted == 1 ? one : many);
+  };
   if (all.capped) {
     findings->Warn(
         "parked",
         "More events are parked than are counted here: " + std::to_string(kParkedCountLimit) + " of a lane and state.",
         "SELECT count(*) FROM outbox.parked_event counts all of them.");
   }
-  if (count[0] != "0") {
+  if (all.dead > 0) {
     findings->Warn("dead letters",
-                   Sentence(Are(*count[0], "event", "was", "were") + " refused and will not be tried again."),
+                   Sentence(text(all.dead, " event was", " events were") + " refused and will not be tried again."),
                    "outbox.dead_letter_summary says why; outbox.redrive(), retry() and discard() act on them.");
   }
-  if (all.retrying > 0 || count[2] != "0") {
+  if (all.retrying > 0 || all.blocked > 0) {
     findings->Warn("parked",
-                   Sentence(Are(*count[1], "event", "is", "are")) + " being retried, " +
+                   Sentence(text(retried, " event is", " events are")) + " being retried, " +
                        (turns == 0   ? ""
                         : turns == 1 ? "1 is due that never was refused, "
                                      : ParkedCountText(turns, turns_capped) + " are due that never were refused, ") +
-                       *count[2] + " " + (count[2] == "1" ? "waits" : "wait") + " behind another one or a pause.",
+                       text(all.blocked, " waits", " wait") + " behind another one or a pause.",
                    "outbox.blocked_key shows who waits for whom; outbox.status(id) says when it is tried next.");
   }
-  if (count[0] == "0" && all.retrying == 0 && count[2] == "0" && !overdue) {
-    findings->Ok("parked", count[3] == "0"
-                               ? "No event is parked."
-                               : Sentence(Are(*count[3], "event", "is", "are")) + " scheduled, no other is parked.");
+  if (all.dead == 0 && all.retrying == 0 && all.blocked == 0 && !overdue) {
+    findings->Ok("parked", all.scheduled == 0 ? "No event is parked."
+                                              : Sentence(text(all.scheduled, " event is", " events are")) +
+                                                    " scheduled, no other is parked.");
   }
 }
 

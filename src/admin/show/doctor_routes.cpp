@@ -14,6 +14,7 @@
 #include "admin/lookup/shared_views.h"
 #include "admin/show/doctor.h"
 #include "admin/show/side_trouble.h"
+#include "base/count_text.h"
 #include "pg/log_line.h"
 #include "pg/shared.h"
 #include "pg/trouble_hints.h"
@@ -44,7 +45,7 @@ void CheckUserMappings(const std::set<std::string>& servers, Findings* findings)
   }
   if (with > 0) {
     findings->Ok("user mapping",
-                 Are(std::to_string(with), "server", "is", "are") + " used with a user mapping; see pg_user_mappings.");
+                 CountText(with, "server is", "servers are") + " used with a user mapping; see pg_user_mappings.");
   }
 }
 
@@ -105,7 +106,7 @@ void CheckRoutes(Findings* findings) {
     findings->Warn("route", "There is no route: events are kept for outbox.retention and go nowhere.",
                    "SELECT outbox.create_route('everything', server => '...').");
   } else if (good > 0) {
-    findings->Ok("route", std::to_string(good) + (good == 1 ? " route is" : " routes are") + " in order.");
+    findings->Ok("route", CountText(good, "route is", "routes are") + " in order.");
   }
   CheckUserMappings(servers, findings);
 }
@@ -250,11 +251,10 @@ std::string WhatTheyMet(const SharedTrouble& trouble) {
 }
 
 void TellTrouble(const std::string& server, const SharedTrouble& trouble, Findings* findings) {
-  const std::string who = trouble.lanes == 1 ? trouble.first
-                                             : Are(std::to_string(trouble.lanes), "lane", "of", "of") + " " +
-                                                   std::to_string(trouble.routes.size()) +
-                                                   (trouble.routes.size() == 1 ? " route to \"" : " routes to \"") +
-                                                   server + "\" (such as l" + trouble.first.substr(1) + ")";
+  const std::string who = trouble.lanes == 1
+                              ? trouble.first
+                              : CountText(trouble.lanes, "lane") + " of " + CountText(trouble.routes.size(), "route") +
+                                    " to \"" + server + "\" (such as l" + trouble.first.substr(1) + ")";
   const std::string what = WhatTheyMet(trouble);
   const std::string detail = who + (what.starts_with(' ') ? "" : ": ") + what;
   trouble.person ? findings->Problem("lane", detail, trouble.hint) : findings->Warn("lane", detail, trouble.hint);
@@ -341,29 +341,29 @@ std::map<std::string, uint32> ServerOids() {
 
 void TellCounts(const LaneCounts& lanes, Findings* findings) {
   if (lanes.unseen > 0 && LanePlaceIsFree()) {
-    findings->Ok("lane", std::to_string(lanes.unseen) + (lanes.unseen == 1 ? " lane has" : " lanes have") +
+    findings->Ok("lane", CountText(lanes.unseen, "lane has", "lanes have") +
                              " a relay worker that has not shown yet what it does.");
   } else if (lanes.unseen > 0) {
     findings->Warn("lane",
-                   std::to_string(lanes.unseen) + (lanes.unseen == 1 ? " lane has" : " lanes have") +
+                   CountText(lanes.unseen, "lane has", "lanes have") +
                        " a relay worker and no place to show what it does: outbox.max_lanes is " +
                        std::to_string(pg::Shared()->max_lanes) + ". Nobody sees what is in the way of such a lane.",
                    "Set outbox.max_lanes to the number of lanes of all databases, and more, and restart the server.");
   }
   if (lanes.waiting > 0) {
-    findings->Ok("lane", std::to_string(lanes.waiting) + (lanes.waiting == 1 ? " lane waits" : " lanes wait") +
+    findings->Ok("lane", CountText(lanes.waiting, "lane waits", "lanes wait") +
                              " for the turn of this database's relay worker.");
   }
   if (lanes.leaving > 0) {
-    findings->Ok("lane", Are(std::to_string(lanes.leaving), "lane", "is", "are") +
+    findings->Ok("lane", CountText(lanes.leaving, "lane is", "lanes are") +
                              " being given back by the relay worker, as after alter_route() or when another one takes "
                              "its part: that waits a few seconds at most for what is in flight.");
   }
   if (lanes.paused > 0) {
-    findings->Ok("lane", Are(std::to_string(lanes.paused), "lane", "is", "are") + " paused, see outbox.pause.");
+    findings->Ok("lane", CountText(lanes.paused, "lane is", "lanes are") + " paused, see outbox.pause.");
   }
   if (lanes.good > 0) {
-    findings->Ok("lane", std::to_string(lanes.good) + (lanes.good == 1 ? " lane works." : " lanes work."));
+    findings->Ok("lane", CountText(lanes.good, "lane works.", "lanes work."));
   }
 }
 

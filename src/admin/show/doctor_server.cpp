@@ -7,6 +7,7 @@
 #include "admin/lookup/shared_views.h"
 #include "admin/operate/adoption.h"
 #include "admin/show/doctor.h"
+#include "base/count_text.h"
 #include "base/version.h"
 #include "metrics/store.h"
 #include "pg/clock.h"
@@ -114,8 +115,7 @@ void CheckRelays(int running, bool stand, Findings* findings) {
     findings->Warn("workers", std::to_string(running) + " of " + std::to_string(wanted) + " relay workers run.",
                    "If this lasts, look into outbox.process.");
   } else if (!stand) {
-    findings->Ok("workers", std::to_string(running) + (running == 1 ? " relay worker runs" : " relay workers run") +
-                                " for this database.");
+    findings->Ok("workers", CountText(running, "relay worker runs", "relay workers run") + " for this database.");
   }
 }
 
@@ -267,8 +267,8 @@ std::string EmittedInCopy() {
   if (emitted == "0") {
     return "";
   }
-  return std::string(count[0] == std::to_string(kCounted) ? " At least " : " ") + Are(emitted, "event", "has", "have") +
-         " been emitted here since it was restored.";
+  return std::string(count[0] == std::to_string(kCounted) ? " At least " : " ") +
+         CountText(Number(emitted), "event has", "events have") + " been emitted here since it was restored.";
 }
 
 // A value of the command line goes before those of the files. (pending_restart stays where a line that was added is

@@ -10,6 +10,7 @@
 #include "admin/lookup/pauses.h"
 #include "admin/lookup/route_waiting.h"
 #include "admin/lookup/shared_views.h"
+#include "base/count_text.h"
 #include "metrics/store.h"
 #include "pg/entry.h"
 
@@ -222,10 +223,6 @@ bool IsBehind(int64 since, int64 now) {
   return since != 0 && now - since >= outbox::Drain::kLasts;
 }
 
-std::string EventsText(int64 count) {
-  return std::to_string(count) + (count == 1 ? " event" : " events");
-}
-
 bool SendsParked(const std::vector<OwnedLaneView>& views, int64 route_id) {
   return std::any_of(views.begin(), views.end(), [route_id](const OwnedLaneView& view) {
     return view.owned && view.id.route_id == route_id && view.sends_parked;
@@ -249,7 +246,7 @@ Cell DrainHint(const Pause* pause, const RouteWaiting& behind, const Operation& 
   if (of.stands == 0) {
     return Cell();
   }
-  std::string hint = EventsText(of.stands) + (of.stands == 1 ? " waits apart (" : " wait apart (") +
+  std::string hint = outbox::CountText(of.stands, "event waits", "events wait") + " apart (" +
                      (behind.standing > 0 ? InTheWay(pause, behind) : "parked, and due for long") + ")";
   if (const int64 others = of.total - of.done - of.stands; others > 0 && of.rate > 0) {
     hint += ", the others for " + std::to_string(static_cast<int64>(std::ceil(static_cast<double>(others) / of.rate))) +

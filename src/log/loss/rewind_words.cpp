@@ -1,5 +1,6 @@
 #include "log/loss/rewind_words.h"
 
+#include "base/count_text.h"
 #include "base/utf8.h"
 #include "pg/sql.h"
 
@@ -16,8 +17,8 @@ const std::string& DeliveredAfter(const Finding& finding) {
 
 // `one`, `many`: the verb.
 std::string ParkedEvents(int64_t count, const char* one, const char* many) {
-  return std::to_string(count) + (count == 1 ? " event that was" : " events that were") +
-         " delivered from outbox_internal.parked " + (count == 1 ? one : many);
+  return CountText(count, "event that was", "events that were") + " delivered from outbox_internal.parked " +
+         (count == 1 ? one : many);
 }
 
 // It is only what was delivered before the lanes began anew that is missing.

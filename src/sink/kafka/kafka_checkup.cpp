@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/count_text.h"
 #include "base/monotonic.h"
 #include "sink/kafka/bootstrap_check.h"
 #include "sink/kafka/client_settings.h"
@@ -48,7 +49,8 @@ class KafkaCheckup {
                                     : error);
       return std::move(rows_);
     }
-    Ok("connection", Brokers(answer.brokers) + ", asked: " + answer.from + "; librdkafka " + rd_kafka_version_str());
+    Ok("connection",
+       CountText(answer.brokers, "broker") + ", asked: " + answer.from + "; librdkafka " + rd_kafka_version_str());
     const size_t connected = rows_.size();
     if (request_.topic.empty() || Topic(answer)) {
       Rights(!request_.topic.empty());
@@ -59,8 +61,6 @@ class KafkaCheckup {
   }
 
  private:
-  static std::string Brokers(int count) { return std::to_string(count) + (count == 1 ? " broker" : " brokers"); }
-
   void Ok(const char* check, std::string detail, std::string hint = "") {
     rows_.push_back({check, {}, std::move(detail), std::move(hint)});
   }
@@ -138,8 +138,7 @@ class KafkaCheckup {
       return false;
     }
     const std::string leader = answer.leaders.empty() ? "none" : answer.leaders.front().address;
-    Ok("topic", "topic \"" + name + "\" has " + std::to_string(answer.partitions) +
-                    (answer.partitions == 1 ? " partition" : " partitions") + ", led by " + leader +
+    Ok("topic", "topic \"" + name + "\" has " + CountText(answer.partitions, "partition") + ", led by " + leader +
                     (answer.partitions == 1 ? "" : " and others") +
                     (answer.untried == 0 ? "" : "; " + std::to_string(answer.untried) + " leaders were not tried"));
     LookAtSettings(answer.settings);
@@ -198,7 +197,7 @@ class KafkaCheckup {
     const std::string setting = "min.insync.replicas is " + std::to_string(wanted);
     const auto told = [this](int partition, int replicas) {
       return "partition " + std::to_string(partition) + " of topic \"" + request_.topic + "\" has " +
-             std::to_string(replicas) + (replicas == 1 ? " replica" : " replicas");
+             CountText(replicas, "replica");
     };
     const PartitionReplicas* few = nullptr;
     for (const PartitionReplicas& each : answer.replicas) {
