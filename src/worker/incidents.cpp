@@ -220,7 +220,7 @@ int DetailOfEnd(const PastTrouble& over, int64_t now) {
 // again within the minute only if it was not yet: what goes to and fro has as many lines a minute as there are classes.
 bool Incidents::IsNews(const Episode& episode, const Error& error, int64_t now) {
   if (episode.said_at == 0) {
-    return now - episode.began >= kLasts;
+    return now - episode.outages.began() >= kLasts;
   }
   if (error.error_class != episode.said) {
     const auto last = episode.said_of.find(error.error_class);
@@ -233,16 +233,10 @@ bool Incidents::IsNews(const Episode& episode, const Error& error, int64_t now) 
 Incidents::Line Incidents::See(Episode* episode, const Error* error, int64_t moment, int64_t now) {
   episode->seen = true;
   if (error == nullptr) {
-    if (episode->good_since == 0) {
-      episode->good_since = now;
-    }
-    return episode->said_at != 0 && now - episode->good_since >= kSettles ? Line::kBack : Line::kNone;
+    episode->outages.SeeNone(now);
+    return episode->said_at != 0 && episode->outages.Over(now) ? Line::kBack : Line::kNone;
   }
-  if (episode->good_since != 0 && now - episode->good_since >= moment) {
-    episode->again = now;
-    ++episode->outages;
-  }
-  episode->good_since = 0;
+  episode->outages.SeeTrouble(now, moment);
   if (error->error_class != episode->now) {
     episode->now = error->error_class;
     episode->now_since = now;
@@ -263,15 +257,10 @@ Incidents::Episode* Incidents::Find(const Key& key, const std::string& what, con
   if (found == episodes_.end() && error != nullptr) {
     found = episodes_.emplace(key, Episode()).first;
     found->second.what = what;
-    found->second.began = found->second.again = now;
+    found->second.outages = Outages(now);
     found->second.trouble = TroubleBoard::Name(key.first, key.second);
   }
   return found == episodes_.end() ? nullptr : &found->second;
-}
-
-PastTrouble Incidents::PastOf(const Episode& episode) {
-  return {episode.code, episode.good_since - episode.again, episode.good_since, episode.outages,
-          episode.good_since - episode.began};
 }
 
 // It is over for this worker: whether that is to be said.
@@ -322,7 +311,7 @@ void Incidents::SeeDestination(const relay::DestinationStatus& status, const std
       break;
     case Line::kBack:
       if (End(*episode)) {
-        SayBack({.destination = server}, episode->what + " works", PastOf(*episode), now);
+        SayBack({.destination = server}, episode->what + " works", episode->outages.Past(episode->code), now);
       }
       episodes_.erase(key);
       break;
@@ -364,7 +353,7 @@ void Incidents::SeeTopic(const Lane& lane, const std::string& topic, const Error
   }
   Episode* episode = Find({lane.first, topic}, route.name, &error, now);
   episode->lane = lane;
-  if (episode->began == now) {  // an event may have brought the topic along
+  if (episode->outages.began() == now) {  // an event may have brought the topic along
     episode->named = !topic.empty() && format::MayGiveTopic(route.config, topic);
   }
   troubled_[lane] = true;
@@ -379,7 +368,7 @@ void Incidents::SeeTopic(const Lane& lane, const std::string& topic, const Error
 // topic again: nothing was delivered between, so its own has not ended. Where no topic is named it is that of one lane.
 void Incidents::KeepTopic(const Lane& lane, const std::string& topic, const Error& error) {
   const auto found = episodes_.find({lane.first, topic});
-  if (found != episodes_.end() && found->second.good_since == 0 && found->second.now == ErrorClass::kTopic &&
+  if (found != episodes_.end() && found->second.outages.in_trouble() && found->second.now == ErrorClass::kTopic &&
       error.code != relay::kPausedCode && (!topic.empty() || found->second.lane == lane)) {
     found->second.seen = true;
     found->second.lane = lane;
@@ -422,14 +411,14 @@ void Incidents::SeeRetries(const relay::DestinationStatus& status, const std::st
     return;
   }
   if (error != nullptr && episode->said_at == 0) {
-    episode->began = episode->again = status.retry_trouble_since;
+    episode->outages = Outages(status.retry_trouble_since);
   }
   const Line line = See(episode, error, 0, now);
   if (line == Line::kTrouble && board_.MaySay(episode->trouble, *error, now, kSayAgain)) {
     SayWarning(server, *error);
   } else if (line == Line::kBack || (error == nullptr && !status.retries_work)) {
     if (End(*episode) && line == Line::kBack) {
-      SayBack({.destination = server}, episode->what, PastOf(*episode), now);
+      SayBack({.destination = server}, episode->what, episode->outages.Past(episode->code), now);
     }
     episodes_.erase(key);
   }
@@ -495,7 +484,7 @@ bool Incidents::Unused(const Key& key, const Episode& episode, const std::map<in
 void Incidents::NoteOver(const Key& key, const Episode& episode, bool unused) {
   Topics& topics = topics_[key.first];  // may be a new one: it is let go between two lines
   topics.route = episode.what;
-  (unused ? topics.unused : topics.back).push_back({key.second, {}, PastOf(episode)});
+  (unused ? topics.unused : topics.back).push_back({key.second, {}, episode.outages.Past(episode.code)});
 }
 
 void Incidents::EndTurn(const std::map<int64_t, log::Route>& routes, int64_t now) {
@@ -517,10 +506,10 @@ void Incidents::EndTurn(const std::map<int64_t, log::Route>& routes, int64_t now
       entry = episodes_.erase(entry);
       continue;
     }
-    if (!seen && episode.good_since == 0) {
-      episode.good_since = now;
+    if (!seen) {
+      episode.outages.SeeNone(now);
     }
-    const bool over = episode.good_since != 0 && (episode.said_at == 0 || now - episode.good_since >= kSettles);
+    const bool over = !episode.outages.in_trouble() && (episode.said_at == 0 || episode.outages.Over(now));
     if (over && End(episode)) {
       NoteOver(entry->first, episode, unused);
     }

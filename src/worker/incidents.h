@@ -39,8 +39,40 @@ struct PastTrouble {
   int64_t total = 0;  // that they took, from the first to the last
 };
 
-// Trouble is over when all works for so long.
-constexpr int64_t kSettles = 5'000'000;
+// Trouble as it comes and goes: several outages that come too soon for lines of their own have one pair of lines.
+// Microseconds, monotonic.
+class Outages {
+ public:
+  Outages() = default;
+  explicit Outages(int64_t began) : began_(began), again_(began) {}
+
+  // `moment`: less of it without trouble is no end.
+  void SeeTrouble(int64_t now, int64_t moment = 0) {
+    if (good_since_ != 0 && now - good_since_ >= moment) {
+      again_ = now;
+      ++outages_;
+    }
+    good_since_ = 0;
+  }
+  // The last outage is known to have begun then.
+  void BeganAt(int64_t at) { again_ = at; }
+  void SeeNone(int64_t now) { good_since_ = good_since_ == 0 ? now : good_since_; }
+
+  int64_t began() const { return began_; }  // the first sign of trouble
+  bool in_trouble() const { return good_since_ == 0; }
+  bool Over(int64_t now) const { return good_since_ != 0 && now - good_since_ >= kSettles; }
+  PastTrouble Past(const std::string& code = {}) const {
+    return {code, good_since_ - again_, good_since_, outages_, good_since_ - began_};
+  }
+
+ private:
+  static constexpr int64_t kSettles = 5'000'000;  // trouble is over when all works for so long
+
+  int64_t began_ = 0;
+  int64_t again_ = 0;  // the first sign of the last outage
+  int outages_ = 1;
+  int64_t good_since_ = 0;  // 0: still in trouble
+};
 
 // The DETAIL of the line of its end, within an ereport().
 int DetailOfEnd(const PastTrouble& over, int64_t now);
@@ -79,10 +111,7 @@ class Incidents {
     std::string what;    // for people
     Lane lane;           // of a topic: the one that had it last
     uint64 trouble = 0;  // its name on the board
-    int64_t began = 0;   // the first sign of trouble
-    int64_t again = 0;   // the first sign of the last of several outages that came too soon for lines of their own
-    int outages = 1;
-    int64_t good_since = 0;              // 0: still in trouble
+    Outages outages;
     int64_t said_at = 0;                 // 0: not said
     ErrorClass now = ErrorClass::kNone;  // class of the last error seen
     int64_t now_since = 0;
@@ -126,7 +155,6 @@ class Incidents {
   static bool IsNews(const Episode& episode, const Error& error, int64_t now);
   static Line See(Episode* episode, const Error* error, int64_t moment, int64_t now);
   bool End(const Episode& episode) const;
-  static PastTrouble PastOf(const Episode& episode);
   static void SayTopics(Topics* topics, int64_t now);
   static void SayUnusedTopics(Topics* topics, int64_t now);
   void SeeTopic(const Lane& lane, const std::string& topic, const Error& error, const log::Route& route, int64_t now);

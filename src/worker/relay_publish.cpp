@@ -238,17 +238,17 @@ void RelayPublisher::ShowBarrier(const RelayState& state) {
 void RelayPublisher::ComplainOf(const OwnedLane& lane, const relay::LaneStatus& status) {
   const int64_t now = clock_->NowMicros();
   const int64_t wall = clock_->WallMicros();
+  complaint_.outages.SeeTrouble(now);
   if (!relay::Trouble::Lasts(status.error_since_unix, wall) || !complaint_.said.MaySay(status.error->code, now)) {
     return;
   }
   complaint_.lane = status.id;
   complaint_.route = lane.route.name;
-  complaint_.again = now - std::max<int64_t>(wall - status.error_since_unix, 0);
+  const int64_t began = now - std::max<int64_t>(wall - status.error_since_unix, 0);
   if (!std::exchange(complaint_.told, true)) {
-    complaint_.began = complaint_.again;
-    complaint_.good_since = 0;
-    complaint_.outages = 1;
+    complaint_.outages = Outages(began);
   }
+  complaint_.outages.BeganAt(began);
   const char* route = lane.route.name.c_str();
   const char* code = status.error->code.c_str();
   const char* message = status.error->message.c_str();
@@ -270,23 +270,17 @@ void RelayPublisher::FollowComplaint(bool well, bool followed, int64_t now) {
   if (!complaint_.told) {
     return;
   }
-  const bool was_well = complaint_.good_since != 0;
   if (!followed) {
-    if (well && was_well) {
+    if (well && !complaint_.outages.in_trouble()) {
       SayLanesWork(now);
     } else {
       SayLaneLeft();
     }
-  } else if (!well) {
-    if (was_well) {
-      complaint_.again = complaint_.again < complaint_.good_since ? now : complaint_.again;
-      ++complaint_.outages;
+  } else if (well) {
+    complaint_.outages.SeeNone(now);
+    if (complaint_.outages.Over(now)) {
+      SayLanesWork(now);
     }
-    complaint_.good_since = 0;
-  } else if (!was_well) {
-    complaint_.good_since = now;
-  } else if (now - complaint_.good_since >= kSettles) {
-    SayLanesWork(now);
   }
 }
 
@@ -307,10 +301,7 @@ void RelayPublisher::SayLaneLeft() {
 void RelayPublisher::SayLanesWork(int64_t now) {
   complaint_.told = false;
   complaint_.said.Clear();
-  const PastTrouble over{.lasted = complaint_.good_since - complaint_.again,
-                         .ended = complaint_.good_since,
-                         .outages = complaint_.outages,
-                         .total = complaint_.good_since - complaint_.began};
+  const PastTrouble over = complaint_.outages.Past();
   const PastTrouble* past = &over;
   const double seconds = static_cast<double>(over.lasted) / kSecond;
   const char* route = complaint_.route.c_str();

@@ -82,10 +82,7 @@ class RelayPublisher {
     std::string route;
     Complaints said;
     bool told = false;  // and not yet that they work again, or that the lane left
-    int64_t began = 0;
-    int64_t again = 0;  // the last of several outages that came too soon for lines of their own
-    int outages = 1;
-    int64_t good_since = 0;  // 0: still in trouble
+    Outages outages;
   };
 
   void ShowLane(const relay::LaneStatus& status, int64_t now, ShownLane* lane);
