@@ -34,15 +34,20 @@ class DayHolders {
  public:
   DayHolders() : lanes_(LoadLanes(std::nullopt)), log_(EstimateReadableLog()) {}
 
-  void Find(size_t limit, LogDay* day) {
-    const std::string name = "outbox_internal." + day->table;
-    const char* table = day->table.c_str();
-    const Oid oid = pg::Guard([table] { return pg::FindOurRelation(table); });
+  // Of the one table.
+  LogEstimate Of(const std::string& table) const {
+    const char* name = table.c_str();
+    const Oid oid = pg::Guard([name] { return pg::FindOurRelation(name); });
     LogEstimate::Table* const found = std::find_if(log_->tables, log_->tables + log_->count,
                                                    [oid](const LogEstimate::Table& one) { return one.oid == oid; });
     LogEstimate one = *log_;
     one.tables = found;
     one.count = found == log_->tables + log_->count ? 0 : 1;
+    return one;
+  }
+
+  void Find(const LogEstimate& one, size_t limit, LogDay* day) {
+    const std::string name = "outbox_internal." + day->table;
     const std::vector<LaneWaiting> waiting = SurveyReadable(lanes_, one, {limit, 10 * limit, 8, 48, 5'000, true});
     known_.clear();
     unreadable_ = false;
@@ -85,7 +90,7 @@ class DayHolders {
   // Whether a lane that stands there has not passed all of the day, be it that nothing of it is for the route: that
   // keeps the day as well, see Outstanding in log/progress/expired_days.cpp. Most lanes stand where others do.
   bool IsBehind(const LogEstimate& day, const std::string& table, const Snapshot& at) {
-    if (day.count == 1 && day.tables[0].indexed && day.tables[0].largest_xid < at.xmin) {
+    if (day.count == 1 && (day.tables[0].indexed || day.tables[0].damaged) && day.tables[0].largest_xid < at.xmin) {
       return false;
     }
     const auto made = known_.try_emplace(at.ToText());
@@ -221,18 +226,20 @@ std::vector<LogDay> LoadLogDays(const LogDaysQuery& query) {
     day.table = row[0].value();
     day.bytes = std::stoll(row[1].value_or("0"));
     const int64 heap = std::stoll(row[2].value_or("0"));
+    const LogEstimate estimate = holders.Of(day.table);
+    day.used = heap != 0 || estimate.damaged_to() != 0;
     const char* name = day.table.c_str();
     if (pg::Guard([&] { return days::DayOfTableName(days::DayTableKind::kLog, name, &day.number); })) {
       day.begins = days::DayStartMicros(day.number);
-    } else if (heap == 0) {
+    } else if (!day.used) {
       continue;
     }
-    day.used = heap != 0;
     if (day.used) {
-      if (query.rows && !pg::TryPart(pg::IsUnreadable, [&] { day.rows = EstimateRows(day.table, heap); }).ok()) {
+      if (query.rows &&
+          (heap == 0 || !pg::TryPart(pg::IsUnreadable, [&] { day.rows = EstimateRows(day.table, heap); }).ok())) {
         day.rows = -1;
       }
-      holders.Find(query.limit, &day);
+      holders.Find(estimate, query.limit, &day);
     }
     SetState(retention, &day);
     if (day.Is("expired")) {

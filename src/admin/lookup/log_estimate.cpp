@@ -86,8 +86,14 @@ void Look(LogEstimate::Table* table, int today) {
   table->readable = true;
   table->blocks = RelationGetNumberOfBlocks(opened.heap);
   table->indexed = opened.index != nullptr;
-  if (table->blocks == 0 || !days::LargestXid(opened, &table->largest_xid)) {
+  if (!days::LargestXid(opened, &table->largest_xid)) {
     table->largest_xid = 0;
+  }
+  // A row is in the table before it is in the index, and VACUUM takes it out of the index first: what the index has and
+  // an empty file has not is lost.
+  if (table->blocks == 0 && table->largest_xid != 0 && RelationGetNumberOfBlocks(opened.heap) == 0) {
+    ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
+                    errmsg("the file of table \"%s\" is empty, and its index is not", get_rel_name(table->oid))));
   }
   Known* known = Remember(table->oid, table->blocks);
   const bool over = day != PG_INT32_MIN && day < today - 1;
@@ -97,6 +103,19 @@ void Look(LogEstimate::Table* table, int today) {
   }
   table->least_xid = over && table->indexed ? known->least_xid : 0;
   days::CloseLogTable(opened);
+}
+
+// Of a table whose file cannot be read: its index says up to where it goes.
+uint64 LargestOfIndex(Oid oid) {
+  days::LogTable opened;
+  uint64 largest = PG_UINT64_MAX;
+  if (days::OpenLogTable(oid, &opened)) {
+    if (opened.index != nullptr && !days::LargestXid(opened, &largest)) {
+      largest = 0;
+    }
+    days::CloseLogTable(opened);
+  }
+  return largest;
 }
 
 }  // namespace
@@ -128,6 +147,14 @@ bool LogEstimate::whole() const {
     }
   }
   return true;
+}
+
+uint64 LogEstimate::damaged_to() const {
+  uint64 to = 0;
+  for (int i = 0; i < count; i++) {
+    to = tables[i].damaged ? Max(to, tables[i].largest_xid) : to;
+  }
+  return to;
 }
 
 namespace {
@@ -176,9 +203,13 @@ const LogEstimate* EstimateReadableLog() {
     LogEstimate::Table* table = &estimate->tables[i];
     if (!pg::TryPart(pg::IsUnreadable, [&] { pg::Guard([&] { Look(table, estimate->today); }); }).ok()) {
       table->readable = false;
+      table->damaged = true;
       table->indexed = false;
       table->blocks = 0;
-      table->largest_xid = 0;
+      uint64 largest = PG_UINT64_MAX;
+      static_cast<void>(
+          pg::TryPart(pg::IsUnreadable, [&] { pg::Guard([&] { largest = LargestOfIndex(table->oid); }); }));
+      table->largest_xid = largest;
     }
   }
   SortByDay(estimate);

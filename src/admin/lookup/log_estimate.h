@@ -14,9 +14,10 @@ struct LogEstimate {
     Oid oid;
     int day_from_today;  // 0: today (UTC); of the spare table PG_INT32_MIN
     bool readable;       // it could be locked, and stays so until the transaction ends, and looked into
+    bool damaged;        // its file or its index cannot be read: nobody knows what is in it
     int64 bytes;         // with indexes and TOAST
     bool indexed;        // by transaction id
-    uint64 largest_xid;  // 0: it is empty, or not indexed
+    uint64 largest_xid;  // 0: it is empty, or not indexed; of a damaged one at least what is in it
     uint64 least_xid;    // no row has a smaller one; 0: not known
     uint32 blocks;
   };
@@ -29,6 +30,8 @@ struct LogEstimate {
   int days_ahead() const;
   // Whether all tables could be read.
   bool whole() const;
+  // The largest xid that a damaged table may hold; 0: none is.
+  uint64 damaged_to() const;
 };
 
 // palloc'd. Raises an error where a table's file or index cannot be read.

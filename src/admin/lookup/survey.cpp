@@ -193,6 +193,7 @@ class Surveyor {
     const auto mark = [&](const Position& position, SurveyCount* count) {
       if (!position.base.Covers(window.to)) {
         count->more = true;
+        count->unreadable = count->unreadable || log_.damaged_to() >= position.base.xmin;
         const int64 at = times_.Of(Max(walked, position.base.xmax));
         count->unseen = count->unseen == 0 || (at != 0 && at < count->unseen) ? at : count->unseen;
       }
@@ -214,7 +215,7 @@ class Surveyor {
                      count.more,
                      count.more ? count.unseen : 0,
                      count.later,
-                     false};
+                     count.unreadable};
     };
     std::vector<LaneWaiting> result;
     for (size_t i = 0; i < lanes_.size(); i++) {

@@ -25,7 +25,7 @@ struct Waiting {
   bool more = false;        // not all rows behind the lane were looked at
   int64 unseen = 0;         // then: created_at of the first row that was not
   DueCounts later;          // what is not due yet, if asked for
-  bool unreadable = false;  // of what is behind the lane a page or a file cannot be read: nothing was counted
+  bool unreadable = false;  // of what is behind the lane a page or a file cannot be read: `count` tells nothing
 
   // For a lane that is there since then: nothing has waited for it for longer.
   Waiting Since(int64 there_since) const {

@@ -23,7 +23,8 @@ struct SurveyCount {
   int64 oldest = 0;  // since when the first of them has waited, Unix microseconds; 0: none does
   bool more = false;
   int64 unseen = 0;
-  DueCounts later;  // walked, and not due
+  bool unreadable = false;  // a damaged table of the log may hold more
+  DueCounts later;          // walked, and not due
 
   void See(int64 since) { oldest = oldest == 0 || since < oldest ? since : oldest; }
 };

@@ -167,6 +167,8 @@ Waiting WithFound(Waiting waiting, const LaneId& id, uint64 wants, const OwnedLa
   if (BeginBehind(view, &position)) {
     found = view->waiting;
     oldest = view->oldest;
+    // A worker that is at the end of the log has been through all that concerns its lane.
+    waiting.unreadable = waiting.unreadable && !(IsTold(view) && view->trouble.empty());
   }
   if (const outbox::pg::StandingSlot* slot = FindStanding(standing, id, wants, position); slot != nullptr) {
     found += slot->waiting;
