@@ -103,9 +103,11 @@ inline bool IsUnreadable(std::string_view code) {
   return code == "XX001" || code == "XX002" || code.starts_with("58");
 }
 inline constexpr const char* kUnreadableHint =
-    "A page or a file of a table cannot be read. Give the server its disk or tablespace back, or the page from a "
-    "standby or a backup; docs/when-things-go-wrong.md, \"A page of the log cannot be read\", says what else there is, "
-    "and what that loses.";
+    "A page or a file of a table or of an index cannot be read. SELECT pg_filenode_relation(0, N) has the name for "
+    "base/5/N: REINDEX INDEX makes an index again and loses nothing. For a table give the server its disk or "
+    "tablespace "
+    "back, or the page from a standby or a backup; docs/when-things-go-wrong.md, \"A page of the log cannot be read\", "
+    "says what else there is, and what that loses.";
 
 // Transaction ids that have gone back: log/progress/used_xids.h.
 inline constexpr const char* kUsedXidsHint =

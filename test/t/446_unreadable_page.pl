@@ -43,7 +43,7 @@ close($file);
 $node->start;
 sql(q(SELECT outbox.resume('hurt')));
 ok(wait_until(sub { slurp_file($node->logfile) =~ /lane 0 of route "hurt" is in trouble: invalid page/ }, 60), "the server's log tells of the lane");
-like(slurp_file($node->logfile), qr/HINT:  A page or a file of a table cannot be read\./, 'with what to do');
+like(slurp_file($node->logfile), qr/HINT:  A page or a file of a table or of an index cannot be read\./, 'with what to do');
 my $pending = q(SELECT string_agg(concat_ws(' ', route, coalesce(pending::text, 'unknown'), coalesce(error_code, 'well'), delay > interval '0'), ', ' ORDER BY route) FROM outbox.lag);
 is(answer($pending), 'healthy 0 well, hurt unknown XX001 t', 'outbox.lag: what could not be counted is unknown, the lane has its error, and the other route is well');
 my $problems = q(SELECT string_agg(DISTINCT "check", ' ' ORDER BY "check") FROM outbox.doctor() WHERE status = 'problem');

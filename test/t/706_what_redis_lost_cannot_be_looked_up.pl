@@ -56,7 +56,7 @@ foreach my $table (qw(server_run progress))
 	is(sql(q(SELECT query FROM pg_stat_activity WHERE backend_type = 'outbox relay')), 'waiting for r', 'and the worker does not say that it publishes');
 	my $doctor = q(SELECT status || ': ' || detail || ' ' || hint FROM outbox.doctor() WHERE "check" = 'destination');
 	like(sql($doctor), qr/^problem: Destination "r" gets nothing.* invalid page in block 0 .*A page of the log cannot be read/, 'doctor() has a problem, and where to read on');
-	ok(wait_until(sub { slurp_file($node->logfile, $log) =~ /WARNING:  outbox: destination "r" is in trouble: nothing is sent before .*invalid page in block 0 .*HINT:  A page or a file of a table cannot be read/s }, 20),
+	ok(wait_until(sub { slurp_file($node->logfile, $log) =~ /WARNING:  outbox: destination "r" is in trouble: nothing is sent before .*invalid page in block 0 .*HINT:  A page or a file of a table or of an index cannot be read/s }, 20),
 		"the server's log has a line");
 	is(there(), upto($before), 'nothing was sent');
 	my ($rc, $out, $err) = $node->psql('postgres', "SET zero_damaged_pages = on; VACUUM FULL $what");

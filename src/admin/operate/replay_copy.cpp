@@ -59,6 +59,13 @@ std::string TableName(Oid table) {
   return rows[0][0].value();
 }
 
+UserError CannotRead(const std::string& tables, std::string detail) {
+  return {ERRCODE_DATA_CORRUPTED,
+          "the events to be sent again cannot all be read" + (tables.empty() ? tables : ": " + tables + " cannot"),
+          std::move(detail),
+          std::string("since and until that leave that time out have the others sent. ") + pg::kUnreadableHint};
+}
+
 // Copies events of one day table; returns how many.
 int64 CopyStretch(const Replay& replay, size_t begin, size_t end, int64 due_base) {
   const ReplayPlan& plan = replay.plan;
@@ -74,7 +81,8 @@ int64 CopyStretch(const Replay& replay, size_t begin, size_t end, int64 due_base
     double wait = replay.per_second > 0 ? static_cast<double>(i) / replay.per_second : 0;
     dues.push_back(due_base + static_cast<int64>(wait * USECS_PER_SEC));
   }
-  std::string sql =
+  const std::string table = "outbox_internal." + TableName(plan.events[begin].table);
+  const std::string sql =
       "INSERT INTO outbox_internal.parked (route_id, lane, created_at, id, replay, state, order_key, due_at, "
       "aggregate_type, "
       "aggregate_id, event_type, payload, content_type, headers, own_topic, topic, xid, deliver_at) "
@@ -83,17 +91,26 @@ int64 CopyStretch(const Replay& replay, size_t begin, size_t end, int64 due_base
       "l.payload, "
       "l.content_type, coalesce(l.headers, '{}') || jsonb_build_object('outbox-replay', $2), l.topic, u.topic, l.xid, "
       "l.deliver_at "
-      "FROM outbox_internal." +
-      TableName(plan.events[begin].table) +
+      "FROM " +
+      table +
       " l JOIN unnest($4::bigint[], $5::integer[], $6::bigint[], $7::text[], $8::bigint[]) "
       "AS u (micros, lane, order_key, topic, due) "
       "ON l.created_at = timestamptz 'epoch' + u.micros * interval '1 microsecond' "
       "JOIN outbox.route r ON r.name = $1 WHERE l.ctid = ANY ($3::tid[]) "
       "AND NOT outbox_internal.forgotten(l.payload, l.headers, l.content_type) RETURNING 1";
-  return static_cast<int64>(RunSql(Access::kWrite, sql.c_str(),
-                                   {Cell(plan.to), replay.number, ArrayLiteral(places), ArrayLiteral(times),
-                                    ArrayLiteral(lanes), ArrayLiteral(keys), ArrayLiteral(topics), ArrayLiteral(dues)})
-                                .size());
+  try {
+    return static_cast<int64>(
+        RunSql(Access::kWrite, sql.c_str(),
+               {Cell(plan.to), replay.number, ArrayLiteral(places), ArrayLiteral(times), ArrayLiteral(lanes),
+                ArrayLiteral(keys), ArrayLiteral(topics), ArrayLiteral(dues)})
+            .size());
+  } catch (const pg::PgError& error) {
+    if (!pg::IsUnreadable(error)) {
+      throw;
+    }
+    // A large payload lies in a table of its own, which the plan had no need of.
+    throw CannotRead(table, DetailOf({{table, pg::StatusOf(error).error()}}));
+  }
 }
 
 // Returns false if the replay was cancelled. *changing: the route is to have another number of lanes.
@@ -213,12 +230,8 @@ void MakePlan(Replay* replay) {
   if (!status.ok()) {
     const WalkFilter& filter = replay->request.filter;
     const std::vector<UnreadableTable> tables = FindUnreadable(Access::kWrite, filter.since, filter.until);
-    throw UserError{
-        ERRCODE_DATA_CORRUPTED,
-        "the events to be sent again cannot all be read" +
-            (tables.empty() ? std::string() : ": " + NamesOf(tables) + " cannot"),
-        tables.empty() ? status.error().message + " (" + status.error().code + ")." : DetailOf(tables),
-        std::string("since and until that leave that time out have the others sent. ") + pg::kUnreadableHint};
+    throw tables.empty() ? CannotRead("", status.error().message + " (" + status.error().code + ").")
+                         : CannotRead(NamesOf(tables), DetailOf(tables));
   }
   replay->request.begun = replay->request.begun == 0 ? now : replay->request.begun;
 }
