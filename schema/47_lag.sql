@@ -35,14 +35,14 @@ COMMENT ON COLUMN outbox.lag.oldest_pending IS 'since when the oldest of them ha
 COMMENT ON COLUMN outbox.lag.delay IS 'how long the oldest waits: since it was emitted (a parked one, too, that nobody has refused and whose turn in its key has come), or was due, or since create_route(), seek() or a change of lanes put the lane there, whichever came last; where counting stopped before one was found, since the first event that was not looked at, or, where the log is locked or cannot be read, since the lane has been behind, or since a worker had it last; NULL: nothing waits that could go';
 COMMENT ON COLUMN outbox.lag.delivered_to IS 'created_at of the last event delivered without a gap, since the worker took the lane';
 COMMENT ON COLUMN outbox.lag.inflight IS 'read from the log and not yet acknowledged';
-COMMENT ON COLUMN outbox.lag.parked IS 'events of this lane in outbox_internal.parked, whatever their state';
+COMMENT ON COLUMN outbox.lag.parked IS 'events of this lane in outbox_internal.parked, whatever their state; NULL: not known, as a page or a file of it cannot be read';
 COMMENT ON COLUMN outbox.lag.parked_capped IS 'counting stopped after 10,000 events of a lane and state: there are at least as many as parked, or overdue, says';
 COMMENT ON COLUMN outbox.lag.next_try IS 'while something is in the way: when it is tried again';
 COMMENT ON COLUMN outbox.lag.error_class IS 'what is in the way: topic, destination, config, ...; of a lane without an owner, why a relay worker that runs cannot claim it; NULL: nothing';
 COMMENT ON COLUMN outbox.lag.error_code IS 'the destination''s own code';
 COMMENT ON COLUMN outbox.lag.error_message IS 'for people';
 COMMENT ON COLUMN outbox.lag.error_since IS 'since when';
-COMMENT ON COLUMN outbox.lag.overdue IS 'of the parked ones: those that are due (deliver_at, or the next try) and have not gone yet';
+COMMENT ON COLUMN outbox.lag.overdue IS 'of the parked ones: those that are due (deliver_at, or the next try) and have not gone yet; NULL: as of parked';
 
 CREATE OR REPLACE VIEW outbox.parked_event AS
   SELECT r.name AS route, p.lane,

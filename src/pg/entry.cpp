@@ -3,6 +3,7 @@
 #include <new>
 
 #include "pg/log_line.h"
+#include "pg/trouble_hints.h"
 
 extern "C" {
 #include "commands/trigger.h"
@@ -71,6 +72,9 @@ void Report(int level, const char* who, const PendingError& error) {
   const char* message = data != nullptr ? data->message : error.message;
   const char* detail = data != nullptr ? data->detail : error.detail;
   const char* hint = data != nullptr ? data->hint : error.hint;
+  if (hint == nullptr && message != nullptr) {
+    hint = ServersHint(unpack_sql_state(sqlstate), message);
+  }
   char* context = data != nullptr && data->context != nullptr ? pstrdup(data->context) : nullptr;
   if (MayTellOfRow(sqlstate)) {
     message = kRowTold;

@@ -289,7 +289,10 @@ std::vector<LaneWaiting> SurveyReadable(const std::vector<LaneRecord>& lanes, co
   all.clear();
   for (const std::vector<LaneRecord>& route : routes) {
     std::vector<LaneWaiting> waiting;
-    if (!TrySurvey(route, log, share, &waiting)) {
+    // Where it is the parked ones that cannot be read, those that lie ahead of a lane count with what waits for it.
+    SurveyLimits without_parked = share;
+    without_parked.parked = 0;
+    if (!TrySurvey(route, log, share, &waiting) && !TrySurvey(route, log, without_parked, &waiting)) {
       waiting = Unreadable(route);
     }
     std::move(waiting.begin(), waiting.end(), std::back_inserter(all));

@@ -129,7 +129,7 @@ Findings LookAtAll() {
     return findings;
   }
   LookAt({{"identity", CheckIdentity},
-          {"clock", CheckClock},
+          {"clock", CheckStoredClock},
           {"durability", CheckDurability},
           {"retention", CheckRetention},
           {"publications", CheckPublications},

@@ -60,6 +60,7 @@ bool CheckVersion(Findings* findings);  // false: library and objects are of two
 void CheckIdentity(Findings* findings);
 void CheckProcesses(Findings* findings);
 void CheckClock(Findings* findings);
+void CheckStoredClock(Findings* findings);  // and what is stored of it
 void CheckDurability(Findings* findings);
 void CheckFigures(Findings* findings);
 // All that is said on a hot standby, which has no process of outbox and writes nothing.

@@ -13,6 +13,8 @@
 #include "pg/clock.h"
 #include "pg/own_extension.h"
 #include "pg/settings.h"
+#include "pg/subtransaction.h"
+#include "pg/trouble_hints.h"
 #include "pg/wait.h"
 #include "pg/wall.h"
 
@@ -436,6 +438,26 @@ void CheckClock(Findings* findings) {
   } else {
     findings->Ok("clock", "The clock of events follows the server's.");
   }
+}
+
+// A session that has not read it since the server was started needs it to emit, and the keeper each few seconds.
+void CheckStoredClock(Findings* findings) {
+  std::string why = "it holds nothing";
+  bool holds = false;
+  const Status read = pg::TryPart(pg::IsUnreadable, [&holds] {
+    holds = !RunSql(Access::kRead, "SELECT FROM outbox_internal.clock_ceiling").empty();
+  });
+  if (!read.ok()) {
+    why = read.error().message + " (" + read.error().code + ")";
+  }
+  if (!holds) {
+    findings->Problem("clock",
+                      "What is stored of the clock of events, in outbox_internal.clock_ceiling, cannot be read: " +
+                          why + ". emit() fails, at the latest after the next start of the server.",
+                      pg::kUnreadableHint);
+    return;
+  }
+  CheckClock(findings);
 }
 
 }  // namespace outbox::admin

@@ -21,6 +21,7 @@
 #include "pg/entry.h"
 #include "pg/schemas.h"
 #include "pg/settings.h"
+#include "pg/subtransaction.h"
 #include "pg/wall.h"
 #include "sink/kind.h"
 
@@ -189,13 +190,23 @@ struct Sources {
     bool all = true;
     for (const char* table : tables) {
       if (!Guard([table] { return LockToLook(table); })) {
-        if (left_out.insert(table).second) {
-          samples->Add(kLeftOut, samples->none(), "part", table, 1);
-        }
+        LeaveOut(table);
         all = false;
       }
     }
     return all;
+  }
+  // Has what a page or a file that cannot be read ends be no more than what needed that.
+  template <typename Add>
+  void AddReadable(const char* part, const Add& add) const {
+    if (!outbox::pg::TryPart(outbox::pg::IsUnreadable, add).ok()) {
+      LeaveOut(part);
+    }
+  }
+  void LeaveOut(const char* part) const {
+    if (left_out.insert(part).second) {
+      samples->Add(kLeftOut, samples->none(), "part", part, 1);
+    }
   }
 };
 
@@ -588,19 +599,20 @@ void Collect(Samples* samples) {
   const bool seen = TryReadSharedView(MyDatabaseId, &from.view);
   Guard([] { metrics::SettlePrepared(); });
   AddServer(&from);
-  AddIdentity(from);
+  from.AddReadable("identity", [&] { AddIdentity(from); });
   Load(&from);
   const LogEstimate* log = EstimateReadableLog();
   AddLog(from, log);
   AddDays(from, log);
   AddFigures(from);
-  const std::map<int64, int64> turns = AddParked(from);
+  std::map<int64, int64> turns;
+  from.AddReadable("parked", [&] { turns = AddParked(from); });
   if (seen) {
-    AddBacklog(from, log, turns);
+    from.AddReadable("progress", [&] { AddBacklog(from, log, turns); });
   } else {
     samples->Add(kLeftOut, samples->none(), "part", "(shared memory)", 1);
   }
-  AddTopics(from);
+  from.AddReadable("side_topic", [&] { AddTopics(from); });
   AddDestinations(from);
   if (metrics::Figures() != nullptr && seen) {
     AddWorkers(from);

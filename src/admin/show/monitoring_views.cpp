@@ -14,6 +14,7 @@
 #include "admin/show/side_trouble.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
+#include "pg/subtransaction.h"
 #include "pg/wall.h"
 #include "sink/kind.h"
 
@@ -108,8 +109,9 @@ std::string TopicsOf(const SideRecord& side) {
 }
 
 // The row of the lane itself (`side` is nullptr), or of a side lane: the topics that it serves have left the lane.
+// `parked`: nullptr: they cannot be read.
 Row LagRow(const LaneRecord& lane, const SideRecord* side, const Waiting& waiting, const OwnedLaneView* view,
-           bool shown, const ParkedCount& parked, const Due& due, const Pause* pause, const std::vector<Pause>& pauses,
+           bool shown, const ParkedCount* parked, const Due& due, const Pause* pause, const std::vector<Pause>& pauses,
            const outbox::ErrorText* unclaimed) {
   const bool owned = view != nullptr && view->owned;
   Row row = {lane.route,
@@ -124,8 +126,8 @@ Row LagRow(const LaneRecord& lane, const SideRecord* side, const Waiting& waitin
              DelayCell(waiting, due),
              view != nullptr ? UnixMicrosCell(view->delivered_to) : Cell(),
              owned ? std::to_string(view->inflight_count) : "0",
-             std::to_string(parked.all()),
-             parked.capped || due.capped ? "true" : "false",
+             parked != nullptr ? Cell(std::to_string(parked->all())) : Cell(),
+             (parked != nullptr && parked->capped) || due.capped ? "true" : "false",
              owned ? UnixMicrosCell(view->next_try_unix) : Cell()};
   if (side == nullptr || pause != nullptr || (owned && !view->trouble.empty())) {
     AddTrouble(lane, view, pause, shown ? unclaimed : nullptr, &row);
@@ -135,7 +137,7 @@ Row LagRow(const LaneRecord& lane, const SideRecord* side, const Waiting& waitin
     row.insert(row.end(), {TextCell(now.error_class.c_str()), TextCell(now.error_code.c_str()),
                            TextCell(now.error_message.c_str()), now.since});
   }
-  row.push_back(std::to_string(due.count));
+  row.push_back(parked != nullptr ? Cell(std::to_string(due.count)) : Cell());
   return row;
 }
 
@@ -234,8 +236,16 @@ OUTBOX_FUNCTION(outbox_lag) {
   ResultSet result(fcinfo);
   result.Begin();
   std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
-  std::map<std::pair<int64, int>, ParkedCount> parked = CountParked(Access::kRead);
-  const std::vector<Overdue> overdue = LoadOverdue(Access::kRead);
+  std::map<std::pair<int64, int>, ParkedCount> parked;
+  std::vector<Overdue> overdue;
+  const bool parked_known = outbox::pg::TryPart(outbox::pg::IsUnreadable, [&] {
+                              parked = CountParked(Access::kRead);
+                              overdue = LoadOverdue(Access::kRead);
+                            }).ok();
+  const auto parked_of = [&](const LaneRecord& lane) {
+    return parked_known ? &parked[{lane.route_id, lane.lane}] : nullptr;
+  };
+  static const ParkedCount kNoneAside = {};
   std::vector<Pause> pauses = LoadPauses();
   const std::vector<outbox::pg::StandingSlot> standing = ReadStanding(MyDatabaseId);
   const LaneViews by_lane(views);
@@ -260,16 +270,16 @@ OUTBOX_FUNCTION(outbox_lag) {
     const bool has_worker = !shown || (view != nullptr && view->owned);  // then its side lanes have it, too
     const Waiting own = WithFound(waiting[i].own, {lane.route_id, lane.lane, 0}, lane.wants, view, lane.position,
                                   standing, BehindUnread(*log, waiting[i].own, lane, view));
-    result.Add(LagRow(lane, nullptr, own.Since(lane.there_since), view, shown, parked[{lane.route_id, lane.lane}],
-                      due[0], pause, pauses, unclaimed));
+    result.Add(LagRow(lane, nullptr, own.Since(lane.there_since), view, shown, parked_of(lane), due[0], pause, pauses,
+                      unclaimed));
     for (size_t s = 0; s < lane.sides.size(); s++) {
       const SideRecord& side = lane.sides[s];
       view = by_lane.Find(lane.route_id, lane.lane, side.side);
       const Waiting aside = WithFound(waiting[i].sides[s], {lane.route_id, lane.lane, side.side}, lane.wants, view,
                                       side.position, standing, BehindUnread(*log, waiting[i].sides[s], lane, view));
       const bool side_shown = !has_worker || (view != nullptr && view->owned);
-      result.Add(LagRow(lane, &side, aside.Since(lane.there_since), view, side_shown, {}, due[1 + s], pause, pauses,
-                        unclaimed));
+      result.Add(LagRow(lane, &side, aside.Since(lane.there_since), view, side_shown,
+                        parked_known ? &kNoneAside : nullptr, due[1 + s], pause, pauses, unclaimed));
     }
   }
   return static_cast<Datum>(0);

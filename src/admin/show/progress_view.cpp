@@ -13,6 +13,7 @@
 #include "base/count_text.h"
 #include "metrics/store.h"
 #include "pg/entry.h"
+#include "pg/subtransaction.h"
 
 namespace {
 
@@ -258,14 +259,20 @@ Cell DrainHint(const Pause* pause, const RouteWaiting& behind, const Operation& 
 void AddDrains(std::vector<Operation>* operations) {
   const std::vector<OwnedLaneView> views = ReadLaneViews(MyDatabaseId);
   const int64 now = outbox::pg::UnixNow();
-  const std::map<int64, OverdueOfRoute> overdue = OverdueByRoute(kParkedCountLimit);
-  const bool turns = std::any_of(overdue.begin(), overdue.end(), [](const auto& one) { return one.second.turns > 0; });
+  std::map<int64, OverdueOfRoute> overdue;
+  std::map<int64, Following> following;
+  // Of what cannot be read doctor() tells.
+  static_cast<void>(outbox::pg::TryPart(outbox::pg::IsUnreadable, [&] {
+    overdue = OverdueByRoute(kParkedCountLimit);
+    if (std::any_of(overdue.begin(), overdue.end(), [](const auto& one) { return one.second.turns > 0; })) {
+      following = FollowingByRoute();
+    }
+  }));
   if (overdue.empty() && std::none_of(views.begin(), views.end(), [now](const OwnedLaneView& view) {
         return view.owned && (IsBehind(view.behind_since, now) || view.stands_since != 0);
       })) {
     return;
   }
-  const std::map<int64, Following> following = turns ? FollowingByRoute() : std::map<int64, Following>();
   const LogEstimate* log = EstimateReadableLog();
   std::map<int64, RouteWaiting> waiting = WaitingByRoute(views, ReadStanding(MyDatabaseId), *log);
   const std::vector<Pause> pauses = LoadPauses();
