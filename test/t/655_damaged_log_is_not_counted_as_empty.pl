@@ -1,6 +1,5 @@
 # A day of the log whose file is not there, or is empty, or whose index cannot be read: what waits in it is unknown, to outbox.lag
 # and to outbox.day, and not none. A lane that has read all of it is not concerned, as long as it can read on.
-# matrix: M4
 use strict;
 use warnings;
 

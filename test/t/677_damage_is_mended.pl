@@ -1,6 +1,5 @@
 # What docs/when-things-go-wrong.md says of damage that zero_damaged_pages does not mend: an index of a day is made again and nothing is
 # lost; of a page of large payloads the events are found and taken out, and all others are delivered. replay() says what it cannot read.
-# matrix: M4
 use strict;
 use warnings;
 

@@ -1,6 +1,5 @@
 # A damaged page of the table of parked events takes what it would have told, and nothing else, from outbox.lag and metrics(), and the page's
 # recipe has the lane go on. One of what is stored of the clock: doctor() says that emit() fails, the keeper what to do, and the recipe mends it.
-# matrix: M4
 use strict;
 use warnings;
 
