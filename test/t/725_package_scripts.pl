@@ -1,5 +1,5 @@
-# What the scripts of the Debian package say, in a tree of clusters: of those that are told to load outbox, and of no others; after
-# a removal, what was added before is not to be added again.
+# What the scripts of the Debian package say, in a tree of clusters: of those that are told to load outbox, whatever way their files
+# say it, and of no others; after a removal, what was added before is not to be added again.
 use strict;
 use warnings;
 
@@ -7,15 +7,27 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $tree = PostgreSQL::Test::Utils::tempdir();
-system('mkdir', '-p', map { "$tree/$_" } qw(run etc/15/with etc/15/auto etc/15/without etc/15/stopped data)) == 0 or die 'mkdir';
-append_to_file("$tree/etc/15/$_/postgresql.conf", "#shared_preload_libraries = 'outbox'\n") foreach qw(with auto without stopped);
-append_to_file("$tree/run/15-$_.pid", "1\n") foreach qw(with auto without);
+my $server = `pg_config --bindir` =~ s/\n//r . '/postgres';
+system('mkdir', '-p', "$tree/run") == 0 or die 'mkdir';
+
+# A cluster with these lines in postgresql.conf, after one that says where its data is.
+sub cluster
+{
+	my ($name, $lines, $data_directory) = @_;
+	system('mkdir', '-p', "$tree/etc/15/$name/conf.d", "$tree/data/$name") == 0 or die 'mkdir';
+	append_to_file("$tree/etc/15/$name/postgresql.conf", ($data_directory // 'data_directory = ') . "'$tree/data/$name'\ninclude_dir = 'conf.d'\n$lines\n");
+	append_to_file("$tree/data/$name/postgresql.auto.conf", '');
+	return;
+}
 
 sub said
 {
 	my ($script, @arguments) = @_;
 	my $text = slurp_file("$ENV{OUTBOX_TOP}/debian/$script.in");
+	my $asked = slurp_file("$ENV{OUTBOX_TOP}/packaging/preloads.sh");
+	$text =~ s/^\@PRELOADS\@\n/$asked/m or die "$script asks nobody";
 	$text =~ s/\@PGVERSION\@/15/g;
+	$text =~ s,/usr/lib/postgresql/15/bin/postgres,$server,g;
 	$text =~ s,/etc/postgresql,$tree/etc,g;
 	$text =~ s,/var/run/postgresql,$tree/run,g;
 	unlink "$tree/script";
@@ -25,19 +37,47 @@ sub said
 	is($?, 0, "$script @arguments") or diag($out);
 	return $out;
 }
+sub told_of_removal { return join ' ', said('prerm', 'remove') =~ /cluster 15-(\S+) has outbox in shared_preload_libraries/g }
 
+my $loads = "shared_preload_libraries = 'outbox'";
+cluster($_, "#$loads") foreach qw(with without stopped);
+append_to_file("$tree/run/15-$_.pid", "1\n") foreach qw(with without);
 like(said('postinst', 'configure', ''), qr/^outbox: add it to shared_preload_libraries of a PostgreSQL 15 server, [^\n]*\n$/, 'the first time: what to do');
 is(said('postinst', 'configure', '0.1-1'), '', 'an upgrade, and nobody loads it');
 is(said('prerm', 'remove'), '', 'nor is anybody told that it goes');
 append_to_file("$tree/etc/15/$_/postgresql.conf", "shared_preload_libraries = 'auto_explain, outbox'\n") foreach qw(with stopped);
-append_to_file("$tree/etc/15/auto/postgresql.conf", "data_directory = '$tree/data'\t# where it is\n");
-append_to_file("$tree/data/postgresql.auto.conf", "shared_preload_libraries = 'outbox'\n");
 foreach my $before ('0.1-1', '')
 {
 	my $lines = said('postinst', 'configure', $before);
-	is(join(' ', $lines =~ /cluster (\S+) goes on with the files it loaded/g), '15-auto 15-with', 'those that run and load it go on');
+	is(join(' ', $lines =~ /cluster (\S+) goes on with the files it loaded/g), '15-with', 'those that run and load it go on');
 	unlike($lines, qr/add it to/, 'and nothing is to be added');
 }
-is(join(' ', said('prerm', 'remove') =~ /cluster (\S+) has outbox in shared_preload_libraries/g), '15-auto 15-stopped 15-with', 'a removal is told of to all that load it');
+is(told_of_removal(), 'stopped with', 'a removal is told of to all that load it');
 is(said('prerm', 'upgrade', '0.2-1'), '', 'an upgrade is no removal');
+
+# The ways to say it. What begins with "not" does not load it.
+my ($tools, $none) = map { "shared_preload_libraries = '$_'" } 'my_outbox_tools', '';
+system('rm', '-r', "$tree/etc/15") == 0 or die 'rm';
+cluster('auto', $none);
+append_to_file("$tree/data/auto/postgresql.auto.conf", $loads);
+cluster('confd', '');
+append_to_file("$tree/etc/15/confd/conf.d/my.conf", $loads);
+cluster('hash', "shared_preload_libraries = 'a#b, outbox'");
+cluster('included', "include 'site'");
+append_to_file("$tree/etc/15/included/site", $loads);
+cluster('no_equals', "shared_preload_libraries 'outbox'");
+cluster('not_comment', "shared_preload_libraries = 'auto_explain' # , outbox");
+cluster('not_confd', '');
+append_to_file("$tree/etc/15/not_confd/conf.d/my.conf.bak", $loads);
+cluster('not_other', $tools);
+cluster('not_overruled', $loads);
+append_to_file("$tree/data/not_overruled/postgresql.auto.conf", $none);
+cluster('not_later', "$loads\n$tools");
+cluster('path', q(shared_preload_libraries = 'auto_explain, "$libdir/outbox"'));
+cluster('tabbed', '', "data_directory\t=\t");
+append_to_file("$tree/data/tabbed/postgresql.auto.conf", $loads);
+cluster('without_equals', '', 'data_directory ');
+append_to_file("$tree/data/without_equals/postgresql.auto.conf", $loads);
+cluster('wrong', "$loads\nno_such_setting = on");
+is(told_of_removal(), 'auto confd hash included no_equals path tabbed without_equals wrong', 'as the server itself reads its files');
 done_testing();
