@@ -1,10 +1,12 @@
 # What the scripts of the Debian package say, in a tree of clusters: of those that are told to load outbox, whatever way their files
-# say it, and of no others; after a removal, what was added before is not to be added again.
+# say it, of those that run with the files that were there before, and of no others; after a removal, what was added before is not to be added again.
 use strict;
 use warnings;
 
 use PostgreSQL::Test::Utils;
 use Test::More;
+
+use Outbox::Test;
 
 my $tree = PostgreSQL::Test::Utils::tempdir();
 my $server = `pg_config --bindir` =~ s/\n//r . '/postgres';
@@ -40,19 +42,44 @@ sub said
 sub told_of_removal { return join ' ', said('prerm', 'remove') =~ /cluster 15-(\S+) has outbox in shared_preload_libraries/g }
 
 my $loads = "shared_preload_libraries = 'outbox'";
-cluster($_, "#$loads") foreach qw(with without stopped);
-append_to_file("$tree/run/15-$_.pid", "1\n") foreach qw(with without);
-like(said('postinst', 'configure', ''), qr/^outbox: add it to shared_preload_libraries of a PostgreSQL 15 server, [^\n]*\n$/, 'the first time: what to do');
-is(said('postinst', 'configure', '0.1-1'), '', 'an upgrade, and nobody loads it');
+cluster($_, "#$loads") foreach qw(killed with without since stopped);
+
+# Stand in for servers: one that was there before the package's files, one that was started since, one that has none of them; and
+# what a server leaves that was killed.
+my $ended = fork // die 'fork';
+exit 0 if $ended == 0;
+waitpid $ended, 0;
+append_to_file("$tree/run/15-killed.pid", "$ended\n");
+my %pid;
+sub runs
+{
+	my ($name, $program) = @_;
+	my $pid = fork // die 'fork';
+	exec $program, 60 or die $program if $pid == 0;
+	append_to_file("$tree/run/15-$name.pid", "$pid\n");
+	$pid{$name} = $pid;
+	return wait_until(sub { slurp_file("/proc/$pid/cmdline") =~ /^\Q$program\E\0/ }) || die "$name does not run";
+}
+END { kill 'KILL', values %pid }
+my $library = "$tree/outbox.so";
+sub unpack_library { system("cp /bin/sleep '$library.new' && mv '$library.new' '$library'") == 0 or die 'cp' }
+unpack_library();
+runs('with', $library);
+unpack_library();
+runs('since', $library);
+runs('without', '/bin/sleep');
+
+like(said('postinst', 'configure', ''), qr/^outbox: add it to shared_preload_libraries of a PostgreSQL 15 server, .* CREATE EXTENSION outbox$/m, 'the first time: what to do');
+unlike(said('postinst', 'configure', '0.1-1'), qr/add it to/, 'an upgrade, and nobody loads it');
 is(said('prerm', 'remove'), '', 'nor is anybody told that it goes');
-append_to_file("$tree/etc/15/$_/postgresql.conf", "shared_preload_libraries = 'auto_explain, outbox'\n") foreach qw(with stopped);
+append_to_file("$tree/etc/15/$_/postgresql.conf", "shared_preload_libraries = 'auto_explain, outbox'\n") foreach qw(killed with since stopped);
 foreach my $before ('0.1-1', '')
 {
 	my $lines = said('postinst', 'configure', $before);
-	is(join(' ', $lines =~ /cluster (\S+) goes on with the files it loaded/g), '15-with', 'those that run and load it go on');
+	is(join(' ', $lines =~ /cluster (\S+) goes on with the files it loaded/g), '15-with', 'the one that has the old files goes on with them');
 	unlike($lines, qr/add it to/, 'and nothing is to be added');
 }
-is(told_of_removal(), 'stopped with', 'a removal is told of to all that load it');
+is(told_of_removal(), 'killed since stopped with', 'a removal is told of to all that load it');
 is(said('prerm', 'upgrade', '0.2-1'), '', 'an upgrade is no removal');
 
 # The ways to say it. What begins with "not" does not load it.
