@@ -160,6 +160,16 @@ copy_checkout() {
   (cd "$to" && chmod a+rx . && xargs -r -d '\n' chmod a+rX) <"$known"
 }
 
+# What the Debian packages of this checkout are called: by the changelog where HEAD has a tag or there is no git; else as a later build of
+# it, so that apt installs what came since. (No "." and no "+b": lintian takes these for somebody else's upload.)
+package_version() {
+  local version later=
+  version=$(sed -n '1s/^[^(]*(\([^)]*\)).*/\1/p' debian/changelog)
+  [ ! -e .git ] || git describe --tags --exact-match >/dev/null 2>&1 ||
+    later=$(TZ=UTC git log -1 --date=format-local:%Y%m%d%H%M%S --abbrev=7 --format='+git%cd+g%h')
+  printf '%s\n' "$version$later"
+}
+
 # What postgres cannot read it cannot test: a checkout below /root is copied to /tmp, and the script runs there instead.
 # Once: where the copy is no better there is something wrong that another copy does not mend.
 ensure_readable() {
