@@ -653,6 +653,71 @@ TEST_F(ServerCheckTest, WhoLacksSomethingIsMetTwice) {
   EXPECT_GT(server.calls["Rewind"], 1);
 }
 
+// Between the two looks another client writes to the stream, and deletes: it looks whole then.
+TEST_F(ServerCheckTest, WhatTheFirstLookHasShownNoSecondOneTakesBack) {
+  Begin();
+  servers->streams = {"s"};
+  servers->more = 2;
+  servers->lost = true;
+  sink->Meet("b");
+  Turn();
+  sink->AnswerEnds({{"s", ""}});
+  Turn();
+  sink->AnswerEnds({{"1", "2-0"}});
+  Turn();
+  ASSERT_EQ(sink->met_again, 1);
+  servers->lost = false;  // for all that it answers now
+  sink->Meet("b");
+  Turn();
+  sink->AnswerEnds({{"s", "5-0"}});
+  Turn();
+  EXPECT_EQ(servers->calls.back(), "record b s= 1=2-0");
+  EXPECT_EQ(sink->admitted.back(), "b");
+}
+
+// Another run is asked itself, and so is the first one when it comes back after that.
+TEST_F(ServerCheckTest, WhatARunHasAnsweredHoldsForNoOther) {
+  Begin();
+  servers->streams = {"s"};
+  servers->lost = true;
+  sink->Meet("b");
+  Turn();
+  sink->AnswerEnds({{"s", ""}});
+  Turn();
+  servers->lost = false;
+  for (const char* server_run : {"c", "b"}) {
+    sink->Meet(server_run);
+    sink->asked.clear();
+    Turn();
+    ASSERT_EQ(sink->asked, std::vector<std::string>{"s"}) << server_run;
+    sink->AnswerEnds({{"s", "5-0"}});
+    Turn();
+    EXPECT_EQ(servers->calls.back(), std::string("record ") + server_run + " s=5-0");
+    EXPECT_EQ(sink->admitted.back(), server_run);
+  }
+}
+
+// The connection is lost in the middle.
+TEST_F(ServerCheckTest, WhatARunHasAnsweredHoldsOverItsConnections) {
+  Begin();
+  servers->streams = {"s"};
+  servers->more = 2;
+  sink->Meet("b");
+  Turn();
+  sink->AnswerEnds({{"s", "3-0"}});
+  Turn();
+  sink->Meet("");
+  Turn();
+  sink->Meet("b");
+  sink->asked.clear();
+  Turn();
+  EXPECT_EQ(sink->asked, std::vector<std::string>{"1"}) << "it goes on";
+  sink->AnswerEnds({{"1", "2-0"}});
+  Turn();
+  EXPECT_EQ(servers->calls.back(), "record b s=3-0 1=2-0");
+  EXPECT_EQ(sink->admitted.back(), "b");
+}
+
 TEST_F(ServerCheckTest, AServerThatGoesWhileItIsAskedIsAskedAgain) {
   Begin();
   servers->streams = {"s"};

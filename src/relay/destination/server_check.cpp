@@ -9,7 +9,7 @@ namespace {
 constexpr int64_t kBackoffBase = 100'000;
 constexpr int64_t kBackoffCap = 5'000'000;
 constexpr int64_t kRetryMicros = 20'000;
-constexpr int kMostQuestions = 8;  // to one server in one check
+constexpr int kMostQuestions = 8;  // over one connection
 constexpr const char* kNotKnown =
     "nothing is sent before it is known what its server may have lost, and that cannot be found out: ";
 
@@ -47,10 +47,17 @@ ServerCheck::Next ServerCheck::GoTo(Phase phase) {
   return Next::kPhase;
 }
 
+void ServerCheck::Forget() {
+  asked_run_.clear();
+  doubted_ = false;
+  ends_.clear();
+  number_ = 0;
+}
+
 void ServerCheck::Admit(sink::Sink* sink, const std::string& server_run) {
   put_back_ = rewound_ || (put_back_ && server_run == server_run_);
   server_run_ = server_run;
-  doubted_.clear();
+  Forget();
   sink->Admit(server_run_, std::exchange(rewound_, false));
 }
 
@@ -71,10 +78,13 @@ bool ServerCheck::Check(sink::Sink* sink, std::span<CheckedLane* const> lanes, T
     Admit(sink, server_run);
     return true;
   }
+  if (asked_run_ != server_run) {
+    Forget();
+    asked_run_ = server_run;
+  }
   if (number_ != identity->number) {
     number_ = identity->number;
     phase_ = Phase::kSave;
-    ends_.clear();
     questions_ = 0;
   }
   if (next_try_ != kNever && turn->now < next_try_) {
@@ -116,7 +126,8 @@ ServerCheck::Next ServerCheck::Save(std::span<CheckedLane* const> lanes, TurnCon
 
 ServerCheck::Next ServerCheck::Ask(sink::Sink* sink, const std::string& server_run, const TurnContext& turn) {
   std::vector<sink::AskedStream> streams;
-  if (questions_ < kMostQuestions && Failed(log_->Streams(server_run, ends_, &streams), turn)) {
+  const bool asks = !doubted_ && questions_ < kMostQuestions;
+  if (asks && Failed(log_->Streams(server_run, ends_, &streams), turn)) {
     return Next::kWait;
   }
   ++questions_;
@@ -140,7 +151,7 @@ ServerCheck::Next ServerCheck::Record(sink::Sink* sink, const std::string& serve
   OUTBOX_FAULT_POINT("server_check.answered");
   bool lost = false;
   Status status;
-  if (doubted_ != server_run && !ends_.empty()) {
+  if (!doubted_ && !ends_.empty()) {
     status = log_->Lost(server_run, ends_, &lost);
   }
   if (status.ok() && !lost) {
@@ -150,7 +161,7 @@ ServerCheck::Next ServerCheck::Record(sink::Sink* sink, const std::string& serve
     return Next::kWait;
   }
   if (lost) {
-    doubted_ = server_run;
+    doubted_ = true;
     sink->IdentifyAgain();
     return Next::kDone;
   }

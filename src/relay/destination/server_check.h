@@ -1,8 +1,10 @@
 // Server identity check of one destination [-]: before anything is written to an unknown run of its server, it is found
 // out what that run has lost, and the lanes concerned are rewound. README.md here, "A server that has lost something".
 //
-// A run that has lost something is checked twice, on two connections some seconds apart, before that is believed: while
-// a name or an address moves from one server to another, an empty one may answer for a moment.
+// A run that has lost something is met twice, on two connections some seconds apart, before that is believed: while a
+// name or an address moves from one server to another, an empty one may answer for a moment. What a run has answered
+// holds for it over all its connections, until another one is met: what other clients write and delete meanwhile may
+// hide a loss from whoever asks again.
 //
 // While that cannot be found out (a table is locked, a page of it is damaged) nothing is written: what the run lacks
 // would never be missed again. That is trouble of the destination.
@@ -61,7 +63,10 @@ class ServerCheck {
   // Whether lanes were put back when that run was met: nothing that waits may come before what is sent again.
   bool put_back() const { return put_back_; }
   // Another sink, or other settings.
-  void SetLog(std::unique_ptr<ServerRuns> log) { log_ = std::move(log); }
+  void SetLog(std::unique_ptr<ServerRuns> log) {
+    log_ = std::move(log);
+    Forget();
+  }
   void Reset() { number_ = 0; }
 
  private:
@@ -69,7 +74,7 @@ class ServerCheck {
     kSave,    // what was acknowledged until now, under the run before
     kAsk,     // which streams, and where they end
     kAwait,   // the answers, after which there may be more to ask
-    kRecord,  // what it has; a loss only at the second check
+    kRecord,  // what it has; a loss only when it is met the second time
     kRewind,  // the lanes that have lost something
   };
   enum class Next : uint8_t {
@@ -91,19 +96,21 @@ class ServerCheck {
   void Tell(const TurnContext& turn);
   Next GoTo(Phase phase);
   void Admit(sink::Sink* sink, const std::string& server_run);
+  void Forget();
 
   std::unique_ptr<ServerRuns> log_;
   std::string server_run_;
   Phase phase_ = Phase::kSave;
   uint64_t number_ = 0;   // of the identity that phase_ is about
+  int questions_ = 0;     // to it
   bool rewound_ = false;  // a lane was, since the last Admit
   bool put_back_ = false;
   int64_t next_try_ = kNever;
   CallRetry retry_;
   Error trouble_;
-  std::vector<sink::StreamEnd> ends_;  // all answers so far
-  int questions_ = 0;
-  std::string doubted_;  // a run that has lost something and is checked once more before that is believed
+  std::string asked_run_;              // that waits, or did when it was met last
+  std::vector<sink::StreamEnd> ends_;  // all answers of that run so far
+  bool doubted_ = false;               // it has lost something, and is met once more before that is believed
 };
 
 }  // namespace outbox::relay
