@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "kafka_sink_fixture.h"
+#include "sink/kafka/client_trouble.h"
 #include "sink/kafka/options.h"
 #include "sink/options.h"
 
@@ -148,6 +149,30 @@ TEST_F(KafkaSettingsTest, WhatAnOldLibraryCannotDoIsSaid) {
   settings.chosen["ssl.certificate.pem"] = certificate + certificate;
   EXPECT_NE(settings.Explain(tls, alert, old).find("only the first certificate"), std::string::npos);
   EXPECT_EQ(settings.Explain(tls, alert, 0x020800ff), alert);
+}
+
+// No password is wrong where a login takes none: what is missing is on the machine.
+TEST_F(KafkaSettingsTest, KerberosWantsAModuleAndATicket) {
+  Settings settings;
+  SinkConfig config;
+  config.options = {{"bootstrap.servers", "localhost:1"}, {"security.protocol", "sasl_plaintext"}};
+  ASSERT_TRUE(MakeSettings(config, &settings).ok());
+  const std::string start = "sasl_plaintext://k:1/bootstrap: SASL handshake failed (start (-4)): ";
+  const std::string module = start + "no mechanism available: No worthy mechs found (after 2ms in state AUTH_LEGACY)";
+  const std::string ticket = start + "GSSAPI Error: No credentials were supplied (after 6ms in state AUTH_LEGACY)";
+  for (const char* mechanism : {"", "GSSAPI", "PLAIN"}) {
+    settings.chosen["sasl.mechanism"] = mechanism;
+    if (mechanism[0] == '\0') {
+      settings.chosen.erase("sasl.mechanism");  // the library's own choice
+    }
+    const bool kerberos = mechanism != std::string("PLAIN");
+    for (const std::string& text : {module, ticket}) {
+      Error error{ErrorClass::kConfig, "_AUTHENTICATION", settings.Explain(RD_KAFKA_RESP_ERR__AUTHENTICATION, text)};
+      const char* names = text == module ? "libsasl2-modules-gssapi-mit" : "ticket of the server's user";
+      EXPECT_EQ(error.message.find(names) != std::string::npos, kerberos) << error.message;
+      EXPECT_EQ(ConnectionHint(error).find("user mapping") == std::string::npos, kerberos) << ConnectionHint(error);
+    }
+  }
 }
 
 // Better no sink than one that ends with a crash whenever a token is renewed.

@@ -90,7 +90,9 @@ void AddMappingHint(const UserMappings& mappings, const std::string& server, sin
                                                  "SASL_AUTHENTICATION_FAILED"};
   const bool login =
       std::find(std::begin(kRefusedLogins), std::end(kRefusedLogins), row->error.code) != std::end(kRefusedLogins);
-  if (!login || row->error.ok()) {
+  const bool by_ticket =
+      row->hint.find("user mapping") == std::string::npos;  // Kerberos: the program's hint has it all
+  if (!login || by_ticket || row->error.ok()) {
     return;
   }
   const std::string rule = Utf8(UserMappingRule(mappings));

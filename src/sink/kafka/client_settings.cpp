@@ -204,6 +204,12 @@ std::string Settings::Explain(int code, std::string text, int version) const {
       TextOption(chosen, "sasl.mechanism", "").starts_with("SCRAM")) {
     return before + " cannot log in by SCRAM to Kafka 4 or newer: that takes librdkafka 2.6.1, or another mechanism";
   }
+  if (code == RD_KAFKA_RESP_ERR__AUTHENTICATION && TextOption(chosen, "sasl.mechanism", "GSSAPI") == "GSSAPI") {
+    return text.substr(0, text.find(" (after ")) + kOfKerberos +
+           (text.find("No worthy mechs") == std::string::npos
+                ? "logs in with the ticket of the server's user, valid now and in a file"
+                : "takes a module of libsasl2 that is not here (Debian: libsasl2-modules-gssapi-mit)");
+  }
   const std::string certificates = TextOption(chosen, "ssl.certificate.pem", "");
   const size_t first = certificates.find(kBeginsCertificate);
   if (RefusesCertificate(text) && version < kChainSince && first != std::string::npos &&

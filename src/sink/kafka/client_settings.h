@@ -26,6 +26,9 @@ struct Patience {
   int64_t raise = 60'000'000;
 };
 
+// What Settings::Explain() begins with that it adds to a login by Kerberos.
+inline constexpr char kOfKerberos[] = "; GSSAPI ";
+
 struct Settings {
   // Applied in this order, later ones win; the fixed ones come last.
   Options defaults;

@@ -57,10 +57,16 @@ std::string ConnectionHint(const Error& error) {
   if (error.code == "_RESOLVE") {
     return "Are the names in bootstrap.servers right, and known to the resolver of the database server's machine?";
   }
+  if (error.message.find(kOfKerberos) != std::string::npos) {
+    return "On the database server's machine: libsasl2's module for Kerberos, and a ticket of the server's user in a "
+           "file "
+           "(KRB5CCNAME: not KCM: or KEYRING:), kept fresh by k5start or a client keytab; sasl.kerberos.service.name "
+           "and "
+           "the names in bootstrap.servers have to be those of the brokers' principals.";
+  }
   if (error.code == "_AUTHENTICATION" || error.code == "SASL_AUTHENTICATION_FAILED") {
     return "sasl.mechanism and security.protocol are options of the server, sasl.username and sasl.password of the "
-           "user "
-           "mapping that counts: ALTER USER MAPPING ... SERVER ... OPTIONS (SET \"sasl.password\" '...').";
+           "user mapping that counts: ALTER USER MAPPING ... SERVER ... OPTIONS (SET \"sasl.password\" '...').";
   }
   if (RefusesCertificate(error.message)) {
     return "The broker refuses the certificate that it is shown, or that it is shown none: ssl.certificate.pem and "
