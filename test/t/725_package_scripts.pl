@@ -80,6 +80,7 @@ foreach my $before ('0.1-1', '')
 	unlike($lines, qr/add it to/, 'and nothing is to be added');
 }
 is(told_of_removal(), 'killed since stopped with', 'a removal is told of to all that load it');
+like(said('prerm', 'remove'), qr/emit\(\),.* DROP EXTENSION fail in new sessions/, 'and what fails until then');
 is(said('prerm', 'upgrade', '0.2-1'), '', 'an upgrade is no removal');
 
 # The ways to say it. What begins with "not" does not load it.
