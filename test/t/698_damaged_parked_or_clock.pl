@@ -56,7 +56,7 @@ damage('outbox_internal.clock_ceiling');
 like(answer(q(SELECT outbox.emit('o', 'k', 'e', '{}'))), qr/invalid page in block 0/, 'emit() fails');
 like(answer(q(SELECT detail FROM outbox.doctor() WHERE "check" = 'clock' AND status = 'problem')), qr/clock_ceiling, cannot be read: invalid page .*\(XX001\)\. emit\(\) fails/, 'doctor() says so');
 is(answer(q(SELECT outbox.doctor_ok())), 'f', 'doctor_ok(), too');
-ok(wait_until(sub { slurp_file($node->logfile) =~ /outbox keeper: invalid page in block 0.*\n.*HINT:  A page or a file of a table/ }, 30), 'the keeper says what to do');
+ok(wait_until(sub { slurp_file($node->logfile) =~ /outbox keeper, [a-z ]+: invalid page in block 0.*\n.*HINT:  A page or a file of a table/ }, 30), 'the keeper says what to do');
 my ($anew) = $page =~ /^(SET outbox\.allow_loss = on;[^\n]*\nALTER EXTENSION outbox DROP SEQUENCE.*?)^```/ms or die 'the page has no block';
 my ($rc, $out, $err) = $node->psql('postgres', $anew);
 unlike($err, qr/ERROR/, 'the recipe of the page has it made anew');

@@ -85,8 +85,11 @@ TEST(KafkaThrottle, NothingIsSentMeanwhileAndItIsOverWhenNothingWasThrottledForA
   EXPECT_TRUE(throttle.MaySend(true, 60 * kSecond));
   EXPECT_TRUE(throttle.on());
   throttle.Sent(100);
+  EXPECT_FALSE(throttle.TakeEnded());
   EXPECT_TRUE(throttle.MaySend(true, 70 * kSecond));
   EXPECT_FALSE(throttle.on());
+  EXPECT_TRUE(throttle.TakeEnded());
+  EXPECT_FALSE(throttle.TakeEnded());
 }
 
 // Records of a topic whose replicas are away get no answer, and that is no reason to send nothing else.

@@ -165,8 +165,8 @@ void KafkaSink::Advance(int64_t now) {
     return;
   }
   // What a quota kept back goes on when it is over, too.
-  const bool was_throttled = std::exchange(throttled_, throttle_.on());
-  if (full_ || ((throttled_ || was_throttled) && waiting_records_ > 0)) {
+  const bool throttled = throttle_.TakeEnded() || throttle_.on();
+  if (full_ || (throttled && waiting_records_ > 0)) {
     full_ = false;
     ReleaseAll();
   }

@@ -162,7 +162,6 @@ class KafkaSink : public Sink {
   TopicTable topics_;
   StalledSearch stalled_;
   Throttle throttle_;
-  bool throttled_ = false;  // it was on, at the last Poll
   ClosedSearch closed_;
   int64_t files_at_ = -1;     // when to look whether files that the options name have changed; -1: nothing asks for it
   int64_t trouble_at_ = 0;    // the last with a connection

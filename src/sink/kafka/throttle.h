@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 #include "base/monotonic.h"
 
@@ -28,6 +29,8 @@ class Throttle {
   // There are other connections, which no broker throttles yet.
   void Reconnected() { until_ = 0; }
   bool on() const { return room_ != kNoLimit; }
+  // It has ended since the last call: all that waits may go.
+  bool TakeEnded() { return std::exchange(ended_, false); }
   int64_t until() const { return until_; }
   // Whether no answer says nothing: a broker was throttling just now.
   bool Excuses(int64_t now) const { return on() && now < told_at_ + kSilence; }
@@ -73,6 +76,7 @@ class Throttle {
     heard_to_ = now;
     if (room_ > kLargestRoom || now > told_at_ + kOver) {
       room_ = kNoLimit;
+      ended_ = true;
     }
   }
 
@@ -82,6 +86,7 @@ class Throttle {
   uint64_t used_ = 0;         // of that, since nothing was on its way
   int64_t told_ = 0;          // for how long it was throttled since then
   int64_t heard_to_ = 0;      // when the last of such rounds ended
+  bool ended_ = false;
 };
 
 }  // namespace outbox::sink::kafka
