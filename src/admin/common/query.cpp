@@ -11,6 +11,7 @@
 #include "pg/own_extension.h"
 #include "pg/schemas.h"
 #include "pg/transaction.h"
+#include "pg/trouble_hints.h"
 
 extern "C" {
 #include "access/table.h"
@@ -89,8 +90,11 @@ const char* OtherVersion() {
   return version == nullptr || strcmp(version, kVersion) == 0 ? nullptr : version;
 }
 
-void HintAtVersions(void*) {
+void HintAtCause(void*) {
   const int code = geterrcode();
+  if (pg::IsUnreadable(unpack_sql_state(code))) {
+    errhint("%s", pg::kUnreadableHint);
+  }
   if (code == ERRCODE_UNDEFINED_TABLE || code == ERRCODE_UNDEFINED_COLUMN || code == ERRCODE_UNDEFINED_FUNCTION ||
       code == ERRCODE_INVALID_SCHEMA_NAME) {
     errhint(

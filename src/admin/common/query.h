@@ -85,8 +85,9 @@ void AsOwner(Work&& work, Plan plan = Plan::kUsual) {
   pg::AsOwner(pg::OwnerOf(pg::FindOurRelation("route")), pg::StatementSettings(plan), work);
 }
 
-// Of errors in our own statements: what they name is missing where objects and library are of two versions.
-void HintAtVersions(void* unused);
+// Of errors in our own statements: what they name is missing where objects and library are of two versions, and what
+// they read may be damaged or away.
+void HintAtCause(void* unused);
 
 // The same, with SPI connected.
 template <typename Work>
@@ -96,7 +97,7 @@ void WithSpiAsOwner(Plan plan, Work&& work) {
         if (SPI_connect() != SPI_OK_CONNECT) {
           ereport(ERROR, (errcode(ERRCODE_INTERNAL_ERROR), errmsg("could not connect to SPI")));
         }
-        ErrorContextCallback told = {error_context_stack, HintAtVersions, nullptr};
+        ErrorContextCallback told = {error_context_stack, HintAtCause, nullptr};
         error_context_stack = &told;
         work();
         error_context_stack = told.previous;

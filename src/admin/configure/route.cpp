@@ -15,6 +15,7 @@
 #include "admin/lookup/route_lanes.h"
 #include "admin/lookup/route_start.h"
 #include "admin/lookup/server.h"
+#include "admin/lookup/unreadable_log.h"
 #include "admin/operate/parked_rows.h"
 #include "format/route_spec.h"
 #include "pg/entry.h"
@@ -240,7 +241,7 @@ int64 Pending(const std::vector<LaneRecord>& lanes, int64 limit) {
 }
 
 // Waiting events that the route wanted, and wants no more. `lanes`: as they were before the change, which is made.
-int64 NoLongerWanted(const std::string& name, std::vector<LaneRecord> lanes) {
+int64 CountNoLongerWanted(const std::string& name, std::vector<LaneRecord> lanes) {
   const int64 before = Pending(lanes, kLagScanLimit);
   if (before == 0) {
     return 0;
@@ -252,7 +253,16 @@ int64 NoLongerWanted(const std::string& name, std::vector<LaneRecord> lanes) {
         std::find_if(now.begin(), now.end(), [&lane](const LaneRecord& one) { return one.lane == lane.lane; });
     lane.spec = same == now.end() ? nullptr : same->spec;
   }
-  const int64 left = before - Pending(lanes, kLagScanLimit);
+  return before - Pending(lanes, kLagScanLimit);
+}
+
+int64 NoLongerWanted(const std::string& name, const std::vector<LaneRecord>& lanes) {
+  int64 left = 0;
+  const std::string unknown = WhyUnread([&] { left = CountNoLongerWanted(name, lanes); });
+  if (!unknown.empty()) {
+    Notice("it is not known how many events that wait route \"" + name + "\" no longer wants",
+           "Because " + unknown + ".");
+  }
   if (left > 0) {
     const char* text = name.c_str();
     Guard([&] {
@@ -491,8 +501,10 @@ OUTBOX_FUNCTION(outbox_drop_route) {
   std::string unknown;  // why it is not known what waits
   const int64 pending = AtLatestSnapshot([&] {
     const std::vector<LaneRecord> lanes = LoadLanes(name);
-    unknown = !lanes.empty() && lanes[0].spec == nullptr ? lanes[0].trouble : "";
-    return Pending(lanes, 0);
+    int64 found = 0;
+    unknown =
+        !lanes.empty() && lanes[0].spec == nullptr ? lanes[0].trouble : WhyUnread([&] { found = Pending(lanes, 0); });
+    return found;
   });
   std::vector<Row> counted =
       RunSql(Access::kLatest,

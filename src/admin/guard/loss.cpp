@@ -49,12 +49,10 @@ void JudgeLoss(const Loss& loss, const std::string& command, bool keeps_audit, c
     }
     return;
   }
-  if (loss.uncounted) {
+  if (loss.uncounted != nullptr) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                     "cannot " + command + " because events may be undelivered", loss.text,
-                    "ALTER EXTENSION outbox UPDATE, or restart the server after installing the new library; it is "
-                    "counted then. To lose "
-                    "them all the same: SET outbox.allow_loss = on."};
+                    std::string(loss.uncounted) + " To lose them all the same: SET outbox.allow_loss = on."};
   }
   throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "cannot " + command + " because " + because, loss.text,
                   kWayOut};

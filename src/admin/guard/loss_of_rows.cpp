@@ -199,7 +199,9 @@ void RefuseChange(const std::string& name, bool deletes) {
   const Loss loss = FindLoss({.table = name.c_str()});
   throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, (deletes ? "cannot delete from " : "cannot update ") + name,
                   "The log is append-only, and its days are dropped whole." +
-                      (loss.any ? " It holds undelivered events. " + loss.text : std::string()),
+                      (loss.any ? std::string(loss.uncounted == nullptr ? " It holds" : " It may hold") +
+                                      " undelivered events. " + loss.text
+                                : std::string()),
                   "outbox.retention says how long days are kept, outbox.seek() passes events over, outbox.forget() "
                   "erases what is kept of one key. To do it all the same: SET outbox.allow_loss = on."};
 }

@@ -10,6 +10,8 @@
 #include "admin/lookup/route_lanes.h"
 #include "base/count_text.h"
 #include "base/version.h"
+#include "pg/subtransaction.h"
+#include "pg/trouble_hints.h"
 
 extern "C" {
 #include "utils/builtins.h"
@@ -139,7 +141,8 @@ std::string Qualified(const char* table) {
 
 Loss FindUncounted(const Question& question, const std::string& version) {
   Loss loss;
-  loss.uncounted = true;
+  loss.uncounted =
+      "ALTER EXTENSION outbox UPDATE, or restart the server after installing the new library; it is counted then.";
   loss.text = "The extension has version \"" + version + "\", the library \"" + kVersion +
               "\": how far events were delivered is known once they are equal.";
   const Cell route = question.route_id == kEverything ? Cell() : Cell(std::to_string(question.route_id));
@@ -154,12 +157,24 @@ Loss FindUncounted(const Question& question, const std::string& version) {
   return loss;
 }
 
+Loss Unread(const Error& error) {
+  Loss loss;
+  loss.any = true;
+  loss.uncounted = pg::kUnreadableHint;
+  loss.text = "How many is not known, because not all can be read: " + error.message + " (" + error.code + ").";
+  return loss;
+}
+
 }  // namespace
 
 Loss FindLoss(const Question& question) {
   const char* version = pg::Guard([] { return OtherVersion(); });
-  return AtLatestSnapshot(
-      [&question, version] { return version == nullptr ? Find(question) : FindUncounted(question, version); });
+  return AtLatestSnapshot([&question, version] {
+    Loss loss;
+    const Status status = pg::TryPart(
+        pg::IsUnreadable, [&] { loss = version == nullptr ? Find(question) : FindUncounted(question, version); });
+    return status.ok() ? loss : Unread(status.error());
+  });
 }
 
 std::string UndeliveredTo(const char* server) {

@@ -2,7 +2,7 @@
 // route's lanes and wanted by it, of outbox_internal.parked what is not dead; events of this transaction included.
 // Where routes or lanes go, whatever open transactions have emitted counts as well. Dead letters are told of beside it.
 // Where the extension is of another version than the library, whatever the log still has counts: its positions cannot
-// be read.
+// be read. Where a page or a file cannot be read there may be some: that it is gone is no reason to keep all else.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ constexpr size_t kRoutesTold = 10;
 
 struct Loss {
   bool any = false;
-  bool uncounted = false;  // the extension is of another version than the library: there may be some
+  const char* uncounted = nullptr;  // there may be some, `text` says why it is not known; what has them counted
   int64 dead = 0;
   std::string text;
 };

@@ -4,6 +4,11 @@
 
 namespace outbox::admin {
 
+std::string WhyUnread(const std::function<void()>& look) {
+  const Status status = pg::TryPart(pg::IsUnreadable, look);
+  return status.ok() ? "" : "the log cannot be read: " + status.error().message + " (" + status.error().code + ")";
+}
+
 std::vector<UnreadableTable> LookAtLogTables(const std::function<void(const std::string& table)>& look) {
   std::vector<UnreadableTable> unreadable;
   for (const Row& row :

@@ -16,6 +16,9 @@ struct UnreadableTable {
   Error error;
 };
 
+// Runs `look`, which reads the log, in a part of its own. Returns why it could not, as part of a sentence; empty: it
+// did. What else goes wrong is thrown.
+std::string WhyUnread(const std::function<void()>& look);
 // Calls `look` with each table of the log, each in a part of its own; returns those that it could not read. What else
 // goes wrong is thrown.
 std::vector<UnreadableTable> LookAtLogTables(const std::function<void(const std::string& table)>& look);

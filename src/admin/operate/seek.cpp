@@ -15,12 +15,12 @@
 #include "admin/lookup/parked_counts.h"
 #include "admin/lookup/pauses.h"
 #include "admin/lookup/route_start.h"
+#include "admin/lookup/unreadable_log.h"
 #include "admin/operate/let_lanes_save.h"
 #include "base/count_text.h"
 #include "log/progress/lane_tables.h"
 #include "pg/clock.h"
 #include "pg/entry.h"
-#include "pg/subtransaction.h"
 #include "pg/transaction_end.h"
 
 namespace {
@@ -34,13 +34,11 @@ struct Counts {
   int64 missed = 0;  // sent for the first time: an earlier move had passed over them
   int64 older = 0;   // likewise, as the route began after them
   int64 passed_over = 0;
-  int64 given_up = 0;  // skipped or discarded: left alone
-  int64 edited = 0;    // of those that are sent
-  // Why they are not known: a page or a file of the log cannot be read, and the lane that stands there can be moved all
-  // the same.
-  outbox::Status unreadable;
+  int64 given_up = 0;   // skipped or discarded: left alone
+  int64 edited = 0;     // of those that are sent
+  std::string unknown;  // why they are not known: the lane that stands there can be moved all the same
 
-  Cell Known(int64 count) const { return unreadable.ok() ? Cell(std::to_string(count)) : Cell(); }
+  Cell Known(int64 count) const { return unknown.empty() ? Cell(std::to_string(count)) : Cell(); }
 };
 
 Counts CountEvents(const std::string& route, int64 at, int64 newest) {
@@ -83,12 +81,10 @@ Counts CountEvents(const std::string& route, int64 at, int64 newest) {
 }
 
 void TellMove(const std::string& route, const Counts& counts, bool dry_run) {
-  if (!counts.unreadable.ok()) {
-    Notice(
-        std::string(dry_run ? "dry run: " : "") + "how many events route \"" + route + "\" " +
-            (dry_run ? "would send or pass over" : "sends and passes over") + " is not known",
-        "The log cannot be read: " + counts.unreadable.error().message + " (" + counts.unreadable.error().code + ").",
-        dry_run ? "dry_run => false moves it all the same." : "");
+  if (!counts.unknown.empty()) {
+    Notice(std::string(dry_run ? "dry run: " : "") + "how many events route \"" + route + "\" " +
+               (dry_run ? "would send or pass over" : "sends and passes over") + " is not known",
+           "Because " + counts.unknown + ".", dry_run ? "dry_run => false moves it all the same." : "");
     return;
   }
   Notice(std::string(dry_run ? "dry run: " : "") + "route \"" + route + "\" " + (dry_run ? "would send " : "sends ") +
@@ -203,8 +199,7 @@ OUTBOX_FUNCTION(outbox_seek) {
   }
   Batches batches(fcinfo, "outbox.seek()", !dry_run);
   int64 newest = TimeOfClocks() + kPgEpochMicros;
-  outbox::Status unreadable =
-      outbox::pg::TryPart(outbox::pg::IsUnreadable, [&] { newest = NewestTime() + kPgEpochMicros; });
+  std::string unknown = WhyUnread([&] { newest = NewestTime() + kPgEpochMicros; });
   const bool infinity = TIMESTAMP_IS_NOEND(PG_GETARG_TIMESTAMPTZ(1));
   if (infinity) {
     at = newest + 1;  // the newest event, too
@@ -215,13 +210,13 @@ OUTBOX_FUNCTION(outbox_seek) {
   }
   const ParkedCount parked = CountParkedOf(MovableRoute(*route, false).value());
   Counts counts;
-  if (unreadable.ok()) {
-    unreadable = outbox::pg::TryPart(outbox::pg::IsUnreadable, [&] {
+  if (unknown.empty()) {
+    unknown = WhyUnread([&] {
       (void)LetLanesSave(route, nullptr);
       counts = CountEvents(*route, *at, newest);
     });
   }
-  counts.unreadable = std::move(unreadable);
+  counts.unknown = std::move(unknown);
   std::optional<int64> oldest = OldestRetained();
   if (!oldest || *at < *oldest) {
     Notice(oldest ? "the log begins at " + UnixMicrosText(*oldest) : "the log is empty",
@@ -238,7 +233,7 @@ OUTBOX_FUNCTION(outbox_seek) {
                    .AddRaw("given_up", counts.Known(counts.given_up).value_or("null"))
                    .AddRaw("edited", counts.Known(counts.edited).value_or("null")),
                reason);
-    Move(*route, *at, infinity && !counts.unreadable.ok());
+    Move(*route, *at, infinity && !counts.unknown.empty());
     outbox::pg::NoteConfigChange();
     outbox::pg::NoteParkedChange();
     batches.Commit();
