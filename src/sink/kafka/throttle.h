@@ -46,7 +46,7 @@ class Throttle {
     }
     // Where nothing has been throttled for a while, what is on its way waits for something else than a quota: replicas
     // that are away, a leader.
-    if (used_ > 0 && (empty || now >= told_at_ + kHeard)) {
+    if (used_ > 0 && (empty || now >= std::max(told_at_, heard_to_) + kHeard)) {
       EndRound(now);
     }
     return used_ < room_;
