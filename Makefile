@@ -44,15 +44,15 @@ ISOLATION_OPTS = --inputdir=test
 PG_CONFIG ?= pg_config
 # What is a script installs what is missing itself, PostgreSQL too; all else needs it here and now.
 COMMANDS = quickstart test test-all test-clients test-inbox test-matrix chaos bench bench-quick fuzz valgrind lint format deb
+# No bitcode, though the server may have been built with LLVM: its JIT compiler inlines only what SQL names by $libdir/, and
+# outbox.control does not, so that extension_control_path works. It would be half of the build.
+override with_llvm = no
 PGXS := $(wildcard $(shell command -v $(PG_CONFIG) >/dev/null && $(PG_CONFIG) --pgxs 2>/dev/null))
 ifneq ($(PGXS),)
 include $(PGXS)
 else ifneq ($(filter-out wall $(COMMANDS),$(or $(MAKECMDGOALS),all)),)
 $(error there is no PostgreSQL to build with ($(PG_CONFIG) --pgxs names none): scripts/install-deps build installs Debian's)
 endif
-
-# PGXS compiles bitcode with clang and without PG_CXXFLAGS; -Wno-unknown-warning-option keeps g++-only flags harmless.
-COMPILE.cxx.bc += $(filter-out -fno-gnu-unique -MMD -MP,$(PG_CXXFLAGS)) -Wno-unknown-warning-option
 
 # A server that somebody compiled with no flags of their own has nothing against overruns; the sinks are linked with what is
 # compiled for the library. What a packager chose stays.
@@ -74,7 +74,7 @@ $(shell mkdir -p build)
 $(shell [ -e $(FAULT_STAMP) ] || { rm -f build/.fault-points-* && touch $(FAULT_STAMP); })
 $(shell [ -e $(SERVER_STAMP) ] || { rm -f build/.server-* && touch $(SERVER_STAMP); })
 endif
-$(OBJS) $(OBJS:.o=.bc): $(SERVER_STAMP)
+$(OBJS): $(SERVER_STAMP)
 # `make clean all`: clean took them along.
 $(FAULT_STAMP) $(SERVER_STAMP):
 	@$(MKDIR_P) build && touch $@

@@ -33,8 +33,18 @@ exec_as_postgres() {
 # One for each folder of src/sink that has a main.cpp.
 sink_programs() { printf '%s\n' src/sink/*/main.cpp | sed 's,src/sink/\(.*\)/main.cpp,outbox-sink-\1,'; }
 
-# Builds and installs into build/stage: nothing outside the checkout changes. Without LLVM bitcode, which doubles the
-# time and changes nothing that a private server shows; `make lint` compiles it. `stage_install OUTBOX_FAULT_POINTS=1`
+# compiles_by COMPILER LOG: whether clang has nothing to say about what g++ builds, in a copy of the checkout. The server's flags are
+# those for the compiler that it was built with.
+NOT_ITS_FLAGS="-Wno-unused-command-line-argument -Wno-unknown-warning-option -Wno-ignored-attributes"
+compiles_by() (
+  tree=$TOP/build/other-compiler
+  trap 'rm -rf "$tree"' EXIT
+  copy_checkout "$tree"
+  make -C "$tree" -k -j2 objects WERROR=-Werror CXX="$1 -fsyntax-only $NOT_ITS_FLAGS" PG_CONFIG="$PG_CONFIG" >"$2" 2>&1 ||
+    { grep -E '(^|[^-])error:' "$2" | head -20; exit 1; }
+)
+
+# Builds and installs into build/stage: nothing outside the checkout changes. `stage_install OUTBOX_FAULT_POINTS=1`
 # builds in the fault points (src/base/fault_point.h); without that a build that holds any is refused. What only an older
 # checkout installed goes: a server would find the script of a version that is no more.
 stage_install() {
@@ -42,8 +52,8 @@ stage_install() {
   command -v "$PG_CONFIG" >/dev/null || die "there is no $PG_CONFIG here"
   mkdir -p "$TOP/build"
   touch "$began"
-  if ! make -j"$(nproc)" PG_CONFIG="$PG_CONFIG" with_llvm=no DEBUG_INFO=-g1 "$@" >"$log" 2>&1 ||
-     ! make install PG_CONFIG="$PG_CONFIG" with_llvm=no DESTDIR="$STAGE" "$@" >>"$log" 2>&1; then
+  if ! make -j"$(nproc)" PG_CONFIG="$PG_CONFIG" DEBUG_INFO=-g1 "$@" >"$log" 2>&1 ||
+     ! make install PG_CONFIG="$PG_CONFIG" DESTDIR="$STAGE" "$@" >>"$log" 2>&1; then
     grep -E ' error:|Error [0-9]|wall:' "$log" | head -20 >&2
     die "the build failed, see build/make.log"
   fi
@@ -56,7 +66,7 @@ stage_install() {
   [ -z "$(loads_by)" ] || return 0
   [ -n "${OUTBOX_INSTALL:-}" ] ||
     die "this server cannot load what is not installed into it: OUTBOX_INSTALL=1 does that, in a server made for it"
-  make install PG_CONFIG="$PG_CONFIG" with_llvm=no "$@" >>"$log" 2>&1 &&
+  make install PG_CONFIG="$PG_CONFIG" "$@" >>"$log" 2>&1 &&
     install -m 644 test/upgrade/*.sql "$("$PG_CONFIG" --sharedir)/extension/" || die "could not install, see build/make.log"
 }
 
