@@ -16,6 +16,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 use Outbox::Kafka;
+use Outbox::Looks;
 use Outbox::Redis;
 
 our @EXPORT = qw(new_node kafka_route redis_route wait_for_value wait_idle relay_pids sink_pids child_pids
@@ -128,17 +129,23 @@ sub wait_for_value
 	return 1 if wait_until(sub
 	{
 		# A psql that a recovering server turns away may be gone before its input is written: that kills the writer.
-		my ($status, $stdout) = eval { $node->psql('postgres', $query) };
-		$value = $stdout // '';
-		return defined $status && $status == 0 && $value eq $wanted;
+		my $said = eval { $node->safe_psql('postgres', $query) };
+		$value = $said // '';
+		return defined $said && $value eq $wanted;
 	}, $timeout);
 	diag("waited for '$wanted', last saw '$value': $query");
 	return 0;
 }
 
 # Polls until the condition holds; returns whether it came to that. A look counts for five seconds at most, however long the
-# machine stood still in it. Looks are fewer as it takes longer: most start a psql and a server process.
+# machine stood still in it. Looks are fewer as it takes longer: each costs something.
 sub wait_until
+{
+	my (@arguments) = @_;
+	return Outbox::Looks::keep(sub { look_until(@arguments) });
+}
+
+sub look_until
 {
 	my ($condition, $timeout) = @_;
 	my $left = $timeout // $PostgreSQL::Test::Utils::timeout_default;
