@@ -21,6 +21,12 @@ like((psql(q(SELECT outbox.wait_until_idle('1 s'))))[2], qr/this database is a t
 sql('ALTER DATABASE template1 IS_TEMPLATE false');
 ok(wait_until(sub { $redis->xlen('s') == 1 }), 'what is advised helps');
 is($told->(), '', 'and then nothing is said of it');
+# It is still what a new database is made of, where none other is named: those who work in it make room.
+foreach my $of ('', ' TEMPLATE DEFAULT', ' TEMPLATE template1')
+{
+	is(($node->psql('postgres', "CREATE DATABASE made$of"))[2], '', "a database is made of it: CREATE DATABASE made$of");
+	$node->safe_psql('postgres', 'DROP DATABASE IF EXISTS made');
+}
 
 sql('ALTER DATABASE template1 IS_TEMPLATE true');
 ok(wait_until(sub { ($node->safe_psql('postgres', q(SELECT string_agg(detail, ' ') FROM outbox.process WHERE database = 'template1')) // '') =~ /is a template.*IS_TEMPLATE false/ }), 'of a database in use, outbox.process, too');

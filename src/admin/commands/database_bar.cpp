@@ -67,10 +67,9 @@ Oid DatabaseToBar(Node* statement) {
       break;
     case T_CreatedbStmt: {
       DefElem* option = FindOption(reinterpret_cast<CreatedbStmt*>(statement)->options, "template");
-      if (option != nullptr && option->arg != nullptr) {
-        name = defGetString(option);
-        copies = true;
-      }
+      // template1 is what PostgreSQL takes where none is named.
+      name = option != nullptr && option->arg != nullptr ? defGetString(option) : "template1";
+      copies = true;
       break;
     }
     default:
