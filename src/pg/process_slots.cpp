@@ -16,6 +16,14 @@ constexpr int kFewestSlots = 2;
 
 }  // namespace
 
+bool IsHeld(const HeldBack& process) {
+  return process.until > GetCurrentTimestamp();
+}
+
+int KeepersWanted(const DatabaseSlot& slot) {
+  return slot.active || IsHeld(slot.held.keeper) ? 1 : 0;
+}
+
 int RelaysWanted(const DatabaseSlot& slot) {
   return slot.active && settings.enabled ? Min(slot.relay_demand, settings.workers) : 0;
 }
@@ -33,7 +41,7 @@ int WantedProcesses(Oid except) {
   LWLockAcquire(Shared()->lock, LW_SHARED);
   for (int i = 0; i < Shared()->max_databases; i++) {
     const DatabaseSlot& slot = Databases()[i];
-    wanted += slot.database != InvalidOid && slot.database != except && slot.active ? 1 + RelaysWanted(slot) : 0;
+    wanted += slot.database != InvalidOid && slot.database != except ? KeepersWanted(slot) + RelaysWanted(slot) : 0;
   }
   LWLockRelease(Shared()->lock);
   return wanted;

@@ -5,6 +5,10 @@
 
 namespace outbox::pg {
 
+// Whether it is held back at the moment.
+bool IsHeld(const HeldBack& process);
+// 1: the database has an outbox, or its keeper cannot even find out. Others have one for a moment, at the most.
+int KeepersWanted(const DatabaseSlot& slot);
 // How many relay workers an active database is to have.
 int RelaysWanted(const DatabaseSlot& slot);
 // Whether other databases have all slots that there are for databases, so that the launcher does not know of this one.

@@ -189,7 +189,7 @@ DatabaseSlot* FindDatabaseSlot(Oid database, bool create) {
     unused->relay_demand = 0;
     unused->relays_allowed = 0;
     unused->barred_by = 0;
-    unused->held_back = {};
+    unused->held = {};
     pg_atomic_write_u64(&unused->clock, 0);
     pg_atomic_write_u64(&unused->clock_ceiling, 0);
     pg_atomic_write_u64(&unused->clock_at_start, 0);

@@ -16,10 +16,17 @@ extern "C" {
 
 namespace outbox::pg {
 
-// A process is not started before `until` (0: none is), after so many crashes in a row.
+// A process that crashed, or ended otherwise, just after each of its last starts is not started before `until`; 0: none
+// is held back.
 struct HeldBack {
   TimestampTz until;
-  int crashes;
+  int crashes;  // in a row; 0: none
+};
+
+// As the launcher saw it last.
+struct HeldProcesses {
+  HeldBack keeper;
+  HeldBack relay;  // the worker that waits longest
 };
 
 // Of commits that emitted, those that changed nothing else: see lone_emit.h.
@@ -37,7 +44,7 @@ struct DatabaseSlot {
   bool closed;                // it was active, and takes no connections now: nothing is started in it
   int relay_demand;           // how many relay workers the keeper wants (0: no routes, or a silent copy)
   int relays_allowed;         // how many of them the launcher lets run at once
-  HeldBack held_back;         // a process that crashes at every start
+  HeldProcesses held;         // processes that crash or fail at every start
   int barred_by;              // pid of a backend that drops, moves or copies the database; 0: none
   pg_atomic_uint64 clock;     // last reading of the hybrid clock, Unix microseconds; 0: none since server start
   pg_atomic_uint64

@@ -391,7 +391,9 @@ void Rest(uint32 wait_event) {
 
 void KeeperMain() {
   pg::SlotTicket ticket = BecomeWorker();
-  OUTBOX_FAULT_POINT("keeper.start");
+  if (OUTBOX_FAULT_FAILS("keeper.start")) {
+    ereport(FATAL, (errmsg("injected at keeper.start")));
+  }
   keeper = new KeeperState;
   keeper->database = ticket.database;
   keeper->slot = pg::FindDatabaseSlot(ticket.database, true);

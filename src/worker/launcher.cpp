@@ -23,6 +23,7 @@ namespace {
 
 using pg::Databases;
 using pg::DatabaseSlot;
+using pg::HeldBack;
 using pg::Shared;
 using pg::WorkerKind;
 using pg::WorkerState;
@@ -44,9 +45,10 @@ struct Job {
   BackgroundWorkerHandle* handle = nullptr;  // nullptr: taken over from an earlier launcher
   Moment started_at = 0;
   Moment start_after = 0;
-  int quick_deaths = 0;
-  int crashes = 0;      // in a row, each of them restarted the server's sessions: start_mark.h
-  bool marked = false;  // has a mark
+  int quick_deaths = 0;  // in a row
+  int crashes = 0;       // in a row, each of them restarted the server's sessions: start_mark.h
+  Moment told_at = 0;    // when the server's log was told that it is held back; 0: it is not
+  bool marked = false;   // has a mark
   bool wanted = false;
   bool asked_to_stop = false;
 };
@@ -111,12 +113,55 @@ MarkedProcess Marked(const Job& job) {
   return {job.ticket.database, static_cast<int>(job.ticket.kind), job.ticket.ordinal};
 }
 
+// It crashes, or fails, at every start.
+bool IsHeldBack(const Job& job) {
+  return job.crashes > kCrashesForgiven || job.quick_deaths > kCrashesForgiven;
+}
+
+const char* KindOf(const Job& job) {
+  return job.ticket.kind == WorkerKind::kKeeper ? "keeper" : "relay worker";
+}
+
+void SayHeldBack(const Job& job, Moment now) {
+  const char* kind = KindOf(job);
+  const char* database = NameOf(job.ticket.database);
+  const long seconds = (MillisecondsTo(now, job.start_after) + 999) / 1000;
+  const bool crashes = job.crashes > kCrashesForgiven;
+  ereport(
+      WARNING,
+      (crashes ? errmsg("outbox: the %s of database \"%s\" crashes at each start", kind, database)
+               : errmsg("outbox: the %s of database \"%s\" fails at each start", kind, database),
+       errdetail("It ended within %d s of each of its last %d starts. It is started again in %ld s, and then less "
+                 "and less often.",
+                 kQuickDeathMs / 1000, crashes ? job.crashes : job.quick_deaths, seconds),
+       errhint("The lines of its process before this one say what of. SELECT pg_reload_conf() has it tried at once."),
+       pg::LogEvent("held_back", {{"for_database", database}, {"seconds", pg::LogNumber(seconds)}})));
+}
+
+void SayNotHeldBack(const Job& job) {
+  const double seconds = static_cast<double>(MonotonicMicros() - job.told_at) / kSecond;
+  const char* database = NameOf(job.ticket.database);
+  ereport(LOG,
+          (errmsg("outbox: the %s of database \"%s\" is not held back any more, after %.1f s", KindOf(job), database,
+                  seconds),
+           pg::LogEvent("held_back_no_more", {{"for_database", database}, {"seconds", psprintf("%.1f", seconds)}})));
+}
+
 void Forget(Job* job) {
   if (job->marked) {
     ForgetStart(Marked(*job));
     job->marked = false;
   }
-  job->crashes = 0;
+  job->crashes = job->quick_deaths = 0;
+  job->told_at = 0;
+}
+
+// It lives, or need not any more.
+void Forgive(Job* job) {
+  if (job->told_at != 0) {
+    SayNotHeldBack(*job);
+  }
+  Forget(job);
 }
 
 void Want(Oid database, WorkerKind kind, int ordinal) {
@@ -279,31 +324,40 @@ void SeeMark(const MarkedProcess& process, int crashes, bool running, void*) {
   job->marked = true;
 }
 
-// Shown by outbox.doctor().
-void ShowDelayed(const Job& job) {
-  const TimestampTz until = WallClockAt(job.start_after);
+bool WaitsHeldBack(const Job& job, Moment now) {
+  return job.ticket.slot < 0 && job.start_after > now && IsHeldBack(job);
+}
+
+// What is held back now: for outbox.process and outbox.doctor(), and, once, for the server's log.
+void ShowHeldBack(Moment now) {
   LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
   for (int i = 0; i < Shared()->max_databases; i++) {
     DatabaseSlot& slot = Databases()[i];
-    if (slot.database == job.ticket.database && slot.held_back.until < until) {
-      slot.held_back = {until, job.crashes};
+    slot.held = {};
+    for (const Job& job : state->jobs) {
+      HeldBack& shown = job.ticket.kind == WorkerKind::kKeeper ? slot.held.keeper : slot.held.relay;
+      const TimestampTz until = WallClockAt(job.start_after);
+      if (slot.database == job.ticket.database && WaitsHeldBack(job, now) && shown.until < until) {
+        shown = {until, job.crashes > kCrashesForgiven ? job.crashes : 0};
+      }
     }
   }
   LWLockRelease(Shared()->lock);
+  for (Job& job : state->jobs) {
+    if (job.told_at == 0 && WaitsHeldBack(job, now)) {
+      job.told_at = now;
+      SayHeldBack(job, now);
+    }
+  }
 }
 
 // The configuration has changed: processes that are held back are tried now.
 void TryDelayedOnes() {
   for (Job& job : state->jobs) {
-    if (job.crashes > kCrashesForgiven) {
+    if (IsHeldBack(job)) {
       job.start_after = Min(job.start_after, MonotonicMicros());
     }
   }
-  LWLockAcquire(Shared()->lock, LW_EXCLUSIVE);
-  for (int i = 0; i < Shared()->max_databases; i++) {
-    Databases()[i].held_back.until = 0;
-  }
-  LWLockRelease(Shared()->lock);
 }
 
 // The job's process has ended, or never came.
@@ -311,15 +365,18 @@ void Ended(Job* job, Moment now) {
   bool quick = !HavePassed(job->started_at, now, kQuickDeathMs);
   bool orderly = job->asked_to_stop || !job->wanted;
   // One that left by itself did what it should, though the extension was made since then.
-  if (!orderly && !pg::HasLeft(job->ticket)) {
+  const bool left = pg::HasLeft(job->ticket);
+  if (!orderly && !left) {
     metrics::NoteRestart(job->ticket.database, job->ticket.kind);
   }
-  const bool terminated = pg::WasTerminated(job->ticket);
-  if (!terminated) {
-    job->quick_deaths = orderly ? 0 : quick ? job->quick_deaths + 1 : 1;
+  // It has not failed, but is not to be started over and over either.
+  const int deaths = left ? Min(job->quick_deaths + 1, kCrashesForgiven) : job->quick_deaths + 1;
+  if (orderly || left || !quick) {
+    Forgive(job);
   }
-  if (orderly || !quick) {
-    Forget(job);
+  const bool terminated = pg::WasTerminated(job->ticket);
+  if (!orderly && !terminated) {
+    job->quick_deaths = quick ? deaths : 1;
   }
   long delay = kFirstRestartMs;
   if (job->quick_deaths > 1 && !terminated) {
@@ -398,8 +455,10 @@ void Start(Job* job, Moment now) {
 
 // Neither wanted nor running, and its back-off has passed.
 bool IsOver(const Job& job, Moment now) {
-  // A job that crashed is remembered for a while: it may become wanted only after its keeper has run.
-  const Moment until = job.crashes > 0 ? After(job.start_after, 2 * kQuickDeathMs) : job.start_after;
+  // A job that crashed or failed is remembered for a while: it may become wanted only after its keeper has run, or when
+  // it is its turn.
+  const bool failed = job.crashes > 0 || job.quick_deaths > 0;
+  const Moment until = failed ? After(job.start_after, 2 * kQuickDeathMs) : job.start_after;
   return !job.wanted && job.ticket.slot < 0 && until <= now;
 }
 
@@ -412,8 +471,6 @@ void StartAndStop(Moment now) {
     } else if (!running && job.wanted) {
       if (job.start_after <= now) {
         Start(&job, now);
-      } else if (job.crashes > kCrashesForgiven) {
-        ShowDelayed(job);
       }
       if (job.ticket.slot < 0) {
         Earliest(job.start_after);
@@ -423,10 +480,11 @@ void StartAndStop(Moment now) {
   // With its job a mark goes, too: nobody else would ever remove it.
   for (Job& job : state->jobs) {
     if (IsOver(job, now)) {
-      Forget(&job);
+      Forgive(&job);
     }
   }
   std::erase_if(state->jobs, [now](const Job& job) { return IsOver(job, now); });
+  ShowHeldBack(now);
 }
 
 // A process that has lived for a while has not crashed at its start.
@@ -434,7 +492,7 @@ void ForgiveTheLiving(Moment now) {
   for (Job& job : state->jobs) {
     if (job.ticket.slot >= 0 && job.marked) {
       if (HavePassed(job.started_at, now, kQuickDeathMs)) {
-        Forget(&job);
+        Forgive(&job);
       } else {
         Earliest(After(job.started_at, kQuickDeathMs + 100));
       }

@@ -179,6 +179,13 @@ TurnTaker Candidate(bool keeper, const TurnJob* job, const Taker& taker, int64_t
   return candidate;
 }
 
+// Whose keeper could not find out whether there is an outbox, and waits before it tries again: others are looked at
+// meanwhile.
+bool IsDelayed(std::vector<TurnJob>* jobs, Oid database) {
+  const TurnJob* keeper = Find(jobs, database, WorkerKind::kKeeper);
+  return keeper != nullptr && keeper->state == TurnJob::State::kDelayed;
+}
+
 // Wants all processes that there is room for, if every database gets its keeper and one relay worker; else returns
 // false.
 bool WantAll(int room, std::vector<DatabaseNeeds>* needs, std::vector<TurnJob>* jobs) {
@@ -186,7 +193,7 @@ bool WantAll(int room, std::vector<DatabaseNeeds>* needs, std::vector<TurnJob>* 
   for (DatabaseNeeds& need : *needs) {
     need.granted = Min(need.relays, 1);
     room -= need.active ? 1 + need.granted : 0;
-    discoveries += need.active ? 0 : 1;
+    discoveries += need.active || IsDelayed(jobs, need.database) ? 0 : 1;
   }
   discoveries = Min(discoveries, kDiscoveriesAtOnce);
   room -= discoveries;
@@ -204,9 +211,10 @@ bool WantAll(int room, std::vector<DatabaseNeeds>* needs, std::vector<TurnJob>* 
     }
   }
   for (const DatabaseNeeds& need : *needs) {
-    if (need.active || discoveries > 0) {
+    const bool counted = !need.active && !IsDelayed(jobs, need.database);
+    if (!counted || discoveries > 0) {
       Want(jobs, need.database, WorkerKind::kKeeper, 0);
-      discoveries -= need.active ? 0 : 1;
+      discoveries -= counted ? 1 : 0;
     }
     for (int ordinal = 0; ordinal < need.granted; ordinal++) {
       Want(jobs, need.database, WorkerKind::kRelay, ordinal);

@@ -55,6 +55,8 @@ cmp_ok(Outbox::Faults::hits('relay.start'), '<', 25, 'a relay worker that fails 
 is(crash_restarts($node), $before, 'and no session notices');
 Outbox::Faults::disarm('relay.start');
 ok(wait_until(sub { (try_sql(q(SELECT outbox.wait_until_idle('2 s'))) // '') eq 't' }, 40), 'it comes back when it can');
+ok(wait_until(sub { PostgreSQL::Test::Utils::slurp_file($node->logfile) =~ /LOG:  outbox: the relay worker of database "postgres" is not held back any more, after/ }, 60),
+	'which the log says once it has lasted');
 
 # Others crash: our processes are started at once, each time.
 foreach my $round (1 .. 4)

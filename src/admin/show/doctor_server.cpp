@@ -12,6 +12,7 @@
 #include "metrics/store.h"
 #include "pg/clock.h"
 #include "pg/own_extension.h"
+#include "pg/process_slots.h"
 #include "pg/settings.h"
 #include "pg/subtransaction.h"
 #include "pg/trouble_hints.h"
@@ -38,29 +39,38 @@ bool Used() {
   return RunSql(Access::kRead, "SELECT FROM outbox_internal.identity LIMIT 1").size() == 1;
 }
 
-// Processes that crash at every start, and are held back so that they do not restart all sessions over and over.
-void CheckHeld(Findings* findings) {
-  const pg::DatabaseSlot* slot = pg::Guard([] { return pg::FindDatabaseSlot(MyDatabaseId, false); });
-  TimestampTz until = slot == nullptr ? 0 : slot->held_back.until;
-  if (until <= GetCurrentTimestamp() && pg::Shared()->launcher_delayed_until == 0) {
+constexpr const char* kHeldHint =
+    "The server log says what of. SELECT pg_reload_conf() has it tried at once, outbox.enabled = off keeps relay "
+    "workers from being started.";
+
+void TellHeld(const char* who, const pg::HeldBack& held, Findings* findings) {
+  if (!pg::IsHeld(held)) {
     return;
   }
-  const char* hint =
-      "The server log says what they died of. SELECT pg_reload_conf() lets them try at once, outbox.enabled = off "
-      "keeps "
-      "relay workers from being started.";
+  const bool crashes = held.crashes > 0;
+  const std::string check = crashes ? "crashes" : "starts";
+  findings->Problem(check.c_str(),
+                    std::string(who) +
+                        (crashes ? " of this database crashed the server " + std::to_string(held.crashes) +
+                                       " times in a row just after its start"
+                                 : " of this database failed just after each of its last starts") +
+                        "; it is not started again before " + UnixMicrosText(held.until + kPgEpochMicros) + ".",
+                    kHeldHint);
+  findings->Before("A process of this database has to stay up first, see the check \"" + check +
+                   "\". If it is still said then: ");
+}
+
+// Processes that crash or fail at every start, and are held back so that they do not restart all sessions, or fill the
+// log, over and over.
+void CheckHeld(Findings* findings) {
   if (pg::Shared()->launcher_delayed_until != 0) {
     findings->Problem("crashes",
                       "The launcher crashed the server at each of its last starts; it waits until " +
                           UnixMicrosText(pg::Shared()->launcher_delayed_until + kPgEpochMicros) + ".",
-                      hint);
-  } else {
-    findings->Problem("crashes",
-                      "A background worker of this database crashed the server " +
-                          std::to_string(slot->held_back.crashes) +
-                          " times in a row just after its start; it is not started again before " +
-                          UnixMicrosText(until + kPgEpochMicros) + ".",
-                      hint);
+                      kHeldHint);
+  } else if (const pg::DatabaseSlot* slot = pg::Guard([] { return pg::FindDatabaseSlot(MyDatabaseId, false); })) {
+    TellHeld("The keeper", slot->held.keeper, findings);
+    TellHeld("A relay worker", slot->held.relay, findings);
   }
 }
 

@@ -16,12 +16,11 @@ namespace {
 struct DatabaseView {
   Oid database;
   bool active;
-  bool discovered;
   bool barred;
   bool closed;
   int relays;   // wanted
   int allowed;  // of them
-  TimestampTz delayed_until;
+  pg::HeldProcesses held;
 };
 
 std::vector<DatabaseView> ReadDatabaseViews() {
@@ -31,9 +30,9 @@ std::vector<DatabaseView> ReadDatabaseViews() {
     LWLockAcquire(pg::Shared()->lock, LW_SHARED);
     for (int i = 0; i < pg::Shared()->max_databases; i++) {
       const pg::DatabaseSlot& slot = pg::Databases()[i];
-      if (slot.database != InvalidOid && (slot.active || slot.needs_discovery || slot.closed)) {
-        views.push_back({slot.database, slot.active, slot.needs_discovery, slot.barred_by != 0, slot.closed,
-                         pg::RelaysWanted(slot), slot.relays_allowed, slot.held_back.until});
+      if (slot.database != InvalidOid && (pg::KeepersWanted(slot) > 0 || slot.closed)) {
+        views.push_back({slot.database, slot.active, slot.barred_by != 0, slot.closed, pg::RelaysWanted(slot),
+                         slot.relays_allowed, slot.held});
       }
     }
     LWLockRelease(pg::Shared()->lock);
@@ -57,6 +56,7 @@ struct Running {
 Row ProcessRow(const DatabaseView& view, bool keeper, int wanted, const Running& of, const Processes& all) {
   const int running = of.count;
   const bool in_turn = pg_atomic_read_u32(&pg::Shared()->in_turn) != 0;
+  const pg::HeldBack& held = keeper ? view.held.keeper : view.held.relay;
   Cell state = "running";
   Cell detail;
   if (view.closed && running == 0) {
@@ -71,10 +71,11 @@ Row ProcessRow(const DatabaseView& view, bool keeper, int wanted, const Running&
     if (view.barred) {
       state = "barred";
       detail = "A session drops, moves or copies the database.";
-    } else if (view.delayed_until > GetCurrentTimestamp()) {
+    } else if (pg::IsHeld(held)) {
       state = "held back";
-      detail = "It crashed at each of its last starts; not before " +
-               UnixMicrosText(view.delayed_until + kPgEpochMicros) + ".";
+      detail = std::string(held.crashes > 0 ? "It crashed" : "It failed") + " at each of its last starts; not before " +
+               UnixMicrosText(held.until + kPgEpochMicros) +
+               ". The server log says why; SELECT pg_reload_conf() has it tried at once.";
     } else if (in_turn) {
       state = "in turn";
       detail = FewSlotsText(all) + " " + FewSlotsHint(all);
@@ -160,8 +161,8 @@ OUTBOX_FUNCTION(outbox_process) {
                                      : "in turn"),
               room});
   for (const DatabaseView& view : ReadDatabaseViews()) {
+    result.Add(ProcessRow(view, true, 1, running[{view.database, outbox::pg::WorkerKind::kKeeper}], all));
     if (view.active || view.closed) {
-      result.Add(ProcessRow(view, true, 1, running[{view.database, outbox::pg::WorkerKind::kKeeper}], all));
       result.Add(ProcessRow(view, false, view.relays, running[{view.database, outbox::pg::WorkerKind::kRelay}], all));
     }
   }
