@@ -3,42 +3,61 @@
 #pragma once
 
 #include <cstdint>
-#include <exception>
 #include <utility>
 
 #include "base/backoff.h"
-#include "pg/guard.h"
+#include "pg/entry.h"
+#include "pg/try.h"
 #include "relay/common/engine_clock.h"
+#include "worker/complaints.h"
+#include "worker/process.h"
 
 namespace outbox::worker {
 
 class Chore {
  public:
-  // Returns false if `work` failed, just now or so recently that it was not called again. *trouble gets the error,
-  // unless it holds one. Throws what is not a PgError.
+  // `who`: as the server's log has it.
+  explicit Chore(const char* who) : who_(who) {}
+
+  // Whether it did not fail so recently that it is left alone.
+  bool MayTry(relay::Clock* clock) const { return clock->NowMicros() >= not_before_; }
+
+  // Calls `work`, if it may be tried; what that fails of is said, as is its end. Throws what is not a PgError.
   template <typename Work>
-  bool Do(relay::Clock* clock, std::exception_ptr* trouble, Work&& work) {
-    if (clock->NowMicros() < next_try_) {
-      return false;
+  void Do(relay::Clock* clock, Complaints* complaints, Work&& work) {
+    if (!MayTry(clock)) {
+      return;
     }
+    pg::PendingError error;
     try {
       std::forward<Work>(work)();
-    } catch (const pg::PgError&) {
-      *trouble = *trouble ? *trouble : std::current_exception();
-      next_try_ = clock->NowMicros() + backoff_.Next(clock->Random());
-      return false;
+      if (!trouble_.ok()) {
+        complaints->Well(who_);
+      }
+      trouble_ = {};
+      backoff_.Reset();
+      not_before_ = 0;
+      return;
+    } catch (const pg::PgError& met) {
+      trouble_ = pg::StatusOf(met).error();
+      error = pg::DescribeCurrentException();
     }
-    backoff_.Reset();
-    next_try_ = 0;
-    return true;
+    not_before_ = clock->NowMicros() + backoff_.Next(clock->Random());
+    if (!StopRequested()) {
+      complaints->Say(who_, error);
+    }
   }
 
-  // Monotonic microseconds; kNever: nothing is to be tried again.
-  int64_t next_try() const { return next_try_ == 0 ? relay::kNever : next_try_; }
+  // Of the last try. ok(): none.
+  const Error& trouble() const { return trouble_; }
+  // Monotonic microseconds; 0: it is not left alone.
+  int64_t not_before() const { return not_before_; }
 
  private:
+  const char* who_;
   Backoff backoff_{100'000, 1'000'000};
-  int64_t next_try_ = 0;
+  int64_t not_before_ = 0;
+  Error trouble_;
 };
 
 }  // namespace outbox::worker

@@ -1,43 +1,40 @@
 // Which errors a process has written into the server's log, by code and by what met them [P]: each once a minute,
-// however they take turns.
+// however they take turns; and of what met them that it works again.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
 
-#include "base/monotonic.h"
 #include "pg/entry.h"
-#include "pg/guard.h"
+#include "worker/outages.h"
 
 namespace outbox::worker {
 
 class Complaints {
  public:
   // Whether to say it now. `now`: monotonic microseconds.
-  bool MaySay(const std::string& what, int64_t now) {
-    const auto [said, first] = said_.try_emplace(what, now);
-    if (!first && now - said->second < kEvery) {
-      return false;
-    }
-    said->second = now;
-    return true;
-  }
+  bool MaySay(const std::string& what, int64_t now);
   // All is well again: what comes next is said at once.
   void Clear() { said_.clear(); }
 
-  // Says it, if it may be said, in a line of LOG. Nothing that `who` meets hides what another does. Throws pg::PgError.
-  void Say(const char* who, const pg::PendingError& error) {
-    const int code = error.rethrow != nullptr ? error.rethrow->sqlerrcode : error.sqlstate;
-    if (MaySay(std::string(who) + ": " + unpack_sql_state(code), MonotonicMicros())) {
-      pg::Guard([who, error] { pg::Report(LOG, who, error); });
-    }
-  }
+  // `who` has failed. Says it, if it may be said, in a line of LOG. Nothing that `who` meets hides what another does.
+  // Throws pg::PgError.
+  void Say(const std::string& who, const pg::PendingError& error);
+  // `who` has done what it had to do.
+  void Well(const std::string& who);
+  // Call now and then: says of whom something was said that it works again, in a line of LOG, when that has lasted for
+  // some seconds. Throws pg::PgError.
+  void SayEnds();
 
  private:
-  static constexpr int64_t kEvery = 60'000'000;
+  struct Trouble {
+    Outages outages;
+    bool said = false;
+  };
 
   std::map<std::string, int64_t> said_;
+  std::map<std::string, Trouble> troubles_;  // by who
 };
 
 }  // namespace outbox::worker

@@ -206,16 +206,6 @@ std::string NameMany(const std::string& route, const Lines& lines) {
 
 }  // namespace
 
-int DetailOfEnd(const PastTrouble& over, int64_t now) {
-  const double works = static_cast<double>(now - over.ended) / kSecond;
-  const double all = static_cast<double>(over.total) / kSecond;
-  return over.outages > 1 ? errdetail(
-                                "It was in trouble %d times within %.1f s; this is the last of them, and ended %.1f s "
-                                "before this line.",
-                                over.outages, all, works)
-                          : errdetail("Its trouble ended %.1f s before this line.", works);
-}
-
 // Whether that error is to be said now. Another class is another thing to do for somebody, so it is said soon, and
 // again within the minute only if it was not yet: what goes to and fro has as many lines a minute as there are classes.
 bool Incidents::IsNews(const Episode& episode, const Error& error, int64_t now) {

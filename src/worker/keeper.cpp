@@ -68,6 +68,8 @@ struct KeeperState {
 };
 KeeperState* keeper = nullptr;
 
+constexpr const char* kWho = "outbox keeper";
+
 pg::Installation ReadInstallation(MemoryContext context) {
   pg::Installation installation;
   pg::SetTransactionRole(InvalidOid);
@@ -158,26 +160,27 @@ void ContinueAdoption(MemoryContext context) {
 void Complain(const std::string& step, const pg::PendingError& error) {
   keeper->troubled = true;
   if (!StopRequested()) {
-    const std::string who = "outbox keeper" + step;
-    keeper->complaints.Say(who.c_str(), error);
+    keeper->complaints.Say(kWho + step, error);
   }
 }
 
 // Independent steps: one that cannot be done now (something is locked) does not keep the others, and is done in a later
-// cycle. Each says what was in its way, also where that is the same as another's.
+// cycle. Each says what was in its way, also where that is the same as another's, and that nothing is any more.
 class Steps {
  public:
   template <typename Step>
   void Do(const char* name, Step&& step) {
+    const std::string of_step = std::string(", ") + name;
     pg::PendingError error;
     try {
       step();
+      keeper->complaints.Well(kWho + of_step);
       return;
     } catch (const pg::PgError&) {
       error = pg::DescribeCurrentException();
     }
     failed_ = true;
-    Complain(std::string(", ") + name, error);
+    Complain(of_step, error);
   }
   bool failed() const { return failed_; }
 
@@ -409,7 +412,12 @@ void KeeperMain() {
     MemoryContextReset(context);
     pg::PendingError error;
     keeper->troubled = false;
-    if (!pg::Attempt([context] { Cycle(context); }, &error)) {
+    const auto cycle = [context] {
+      Cycle(context);
+      keeper->complaints.Well(kWho);
+      keeper->complaints.SayEnds();
+    };
+    if (!pg::Attempt(cycle, &error)) {
       Complain("", error);
     }
     metrics::SettlePrepared();  // also where the cycle failed

@@ -100,8 +100,9 @@ bool ServersMayHaveChanged() {
   return changed;
 }
 
-Relay::Relay(const RelaySelf& self)
+Relay::Relay(const RelaySelf& self, Complaints* complaints)
     : self_(self),
+      complaints_(complaints),
       clock_(std::make_unique<SystemClock>()),
       installation_(clock_.get()),
       share_(self, clock_.get()),
@@ -127,12 +128,6 @@ void Relay::BeginStop(int milliseconds) {
   stopping_ = true;
   pg::EndSharing();
   engine_->Stop(clock_->NowMicros() + milliseconds * kMilli);
-}
-
-void Relay::ThrowTrouble() {
-  if (trouble_) {
-    std::rethrow_exception(trouble_);
-  }
 }
 
 void Relay::Look() {
@@ -258,17 +253,13 @@ void Relay::LetGo(const LaneId& id, OwnedLane* lane) {
   engine_->ReleaseLane(id, clock_->NowMicros() + kReleaseWithin);
 }
 
-bool Relay::MayShare() const {
-  return !stopping_ && config_reads_ > 0 && installation_.owner() != 0;
+// Nothing is done in the owner's name before the owner is known.
+bool Relay::MayLoad() const {
+  return !stopping_ && installation_.owner() != 0;
 }
 
-void Relay::Rebalance() {
-  if (!MayShare() || !share_.Due()) {
-    return;
-  }
-  sharing_failed_ = true;
-  ShareLanes();
-  sharing_failed_ = false;
+bool Relay::MayShare() const {
+  return MayLoad() && config_reads_ > 0;
 }
 
 void Relay::ShareLanes() {
@@ -410,22 +401,14 @@ void Relay::Publish() {
   publishing_.done = true;
 }
 
-// What is left alone for a while has its trouble still.
+// That of one stands for all, of the one that is nearest to the claim of a lane: it is shown as what lanes wait for.
 void Relay::ShowTrouble() {
-  const bool waits = sharing_failed_ || chores_.look.next_try() != relay::kNever ||
-                     chores_.reload.next_try() != relay::kNever || chores_.balance.next_try() != relay::kNever ||
-                     chores_.give_back.next_try() != relay::kNever;
-  Status status;
-  if (trouble_) {
-    try {
-      std::rethrow_exception(trouble_);
-    } catch (const pg::PgError& error) {
-      status = pg::StatusOf(error);
-    }
-  } else if (waits) {
-    return;
+  complaints_->SayEnds();
+  const Error* shown = nullptr;
+  for (const Chore* chore : {&chores_.balance, &chores_.reload, &chores_.look, &chores_.give_back}) {
+    shown = shown == nullptr && !chore->trouble().ok() ? &chore->trouble() : shown;
   }
-  pg::Guard([&] { pg::ShowWorkerTrouble(status.ok() ? nullptr : &status.error()); });
+  pg::Guard([shown] { pg::ShowWorkerTrouble(shown); });
 }
 
 void Relay::PlanWait(int64_t deadline) {
@@ -444,14 +427,14 @@ void Relay::PlanWait(int64_t deadline) {
   deadline = publishing_.done
                  ? deadline
                  : std::min(deadline, publishing_.changed ? publishing_.at + kShowWithin : publishing_.for_reading_at);
-  if (MayShare() && chores_.balance.next_try() == relay::kNever) {
-    deadline = std::min(deadline, share_.next());
-  }
-  const int64_t give_back_at = given_back_.lanes.empty()                       ? relay::kNever
-                               : chores_.give_back.next_try() != relay::kNever ? chores_.give_back.next_try()
-                                                                               : given_back_.next_at;
-  deadline = std::min(
-      {deadline, chores_.look.next_try(), chores_.reload.next_try(), chores_.balance.next_try(), give_back_at});
+  // What is not called in the next turn is nothing to wait for.
+  const auto wait_for = [&deadline](const Chore& chore, bool called, int64_t at) {
+    deadline = called ? std::min(deadline, std::max(chore.not_before(), at)) : deadline;
+  };
+  wait_for(chores_.look, !chores_.look.trouble().ok(), 0);
+  wait_for(chores_.reload, MayLoad() && !chores_.reload.trouble().ok(), 0);
+  wait_for(chores_.balance, MayShare(), share_.next());
+  wait_for(chores_.give_back, !given_back_.lanes.empty(), given_back_.next_at);
   int64_t now = clock_->NowMicros();
   int64_t longest = now + kLongestWaitMs * kMilli;
   deadline = std::clamp(deadline, now, longest);
@@ -491,21 +474,21 @@ bool Relay::Interrupted(LaneId* lane, const char** route) const {
 void Relay::Turn() {
   wait_.timeout_ms = 0;
   wait_.descriptors.clear();
-  trouble_ = nullptr;
   const auto attempt = [this](Chore* chore, void (Relay::*part)()) {
-    chore->Do(clock_.get(), &trouble_, [&] { (this->*part)(); });
+    chore->Do(clock_.get(), complaints_, [&] { (this->*part)(); });
   };
   const uint64_t generation = pg_atomic_read_u64(&self_.database_slot->config_generation);
   attempt(&chores_.look, &Relay::Look);
   if (uprooted()) {
     return;
   }
-  // Nothing is done in the owner's name before the owner is known.
-  if (!stopping_ && installation_.owner() != 0) {
+  if (MayLoad()) {
     attempt(&chores_.reload, &Relay::Reload);
     MakeUseOfPlaces();
     PutDown();
-    attempt(&chores_.balance, &Relay::Rebalance);
+  }
+  if (MayShare() && chores_.balance.MayTry(clock_.get()) && share_.Due()) {
+    attempt(&chores_.balance, &Relay::ShareLanes);
   }
   relay::TurnInput input;
   input.barrier = pg_atomic_read_u64(&self_.database_slot->barrier);

@@ -2,7 +2,6 @@
 // errors come out of it as pg::PgError. README.md beside draws its states.
 #pragma once
 
-#include <exception>
 #include <map>
 #include <memory>
 #include <set>
@@ -15,6 +14,7 @@
 #include "pg/wait.h"
 #include "relay/engine.h"
 #include "worker/chore.h"
+#include "worker/complaints.h"
 #include "worker/installation_watch.h"
 #include "worker/lane_share.h"
 #include "worker/relay_config.h"
@@ -25,7 +25,8 @@ namespace outbox::worker {
 
 class Relay {
  public:
-  explicit Relay(const RelaySelf& self);
+  // `complaints`: outlives it.
+  Relay(const RelaySelf& self, Complaints* complaints);
   ~Relay();
   Relay(const Relay&) = delete;
   Relay& operator=(const Relay&) = delete;
@@ -35,8 +36,6 @@ class Relay {
   void Turn();
   // Where an error has come out of the last turn: the lane that it was of, and the name of its route; false: of none.
   bool Interrupted(LaneId* lane, const char** route) const;
-  // Throws the first error of the last turn, if there was one, for the server's log.
-  void ThrowTrouble();
 
   // Stops reading, waits for what is in flight for at most `milliseconds`, saves progress. Keep calling Turn(). May be
   // called again with less time.
@@ -60,7 +59,10 @@ class Relay {
 
  private:
   struct Chores {
-    Chore look, reload, balance, give_back;
+    Chore look{"outbox relay, installation"};
+    Chore reload{"outbox relay, configuration"};
+    Chore balance{"outbox relay, sharing of lanes"};
+    Chore give_back{"outbox relay, lanes to give back"};
   };
   struct GivenBack {  // left the engine, not yet released in the table
     std::vector<LaneId> lanes;
@@ -85,8 +87,8 @@ class Relay {
   void ApplyLanes(const RelayConfig& config);
   void MakeUseOfPlaces();
   void PutDown();
+  bool MayLoad() const;
   bool MayShare() const;
-  void Rebalance();
   void ShareLanes();
   bool Add(const LaneId& id);
   void LetGo(const LaneId& id, OwnedLane* lane);
@@ -97,6 +99,7 @@ class Relay {
   void PlanWait(int64_t deadline);
 
   const RelaySelf self_;
+  Complaints* const complaints_;
   std::unique_ptr<relay::Clock> clock_;
   InstallationWatch installation_;
   LaneShare share_;
@@ -117,7 +120,6 @@ class Relay {
   int64_t drop_unused_at_ = relay::kNever;
   PlacesSought places_;
   bool stopping_ = false;
-  bool sharing_failed_ = false;  // the last time: it is not tried each time that the chore is
   struct {
     int64_t at = 0;              // not before, monotonic microseconds
     int64_t for_reading_at = 0;  // the same, where no more has happened than that lanes have read on
@@ -126,7 +128,6 @@ class Relay {
   } publishing_;
 
   Chores chores_;
-  std::exception_ptr trouble_;  // of this turn
   Wait wait_;
 };
 

@@ -14,6 +14,7 @@
 #include "worker/complaints.h"
 #include "worker/incidents.h"
 #include "worker/lane_board.h"
+#include "worker/outages.h"
 #include "worker/relay_config.h"
 #include "worker/relay_self.h"
 

@@ -28,11 +28,12 @@ int failures = 0;
 // Returns how many milliseconds to wait before the next turn; 0 if this one went well.
 long RunTurn() {
   pg::PendingError error;
-  if (pg::Attempt([] { relay->Turn(); }, &error)) {
+  const auto turn = [] {
+    relay->Turn();
+    complaints->Well(kWho);
+  };
+  if (pg::Attempt(turn, &error)) {
     failures = 0;
-    if (!pg::Attempt([] { relay->ThrowTrouble(); }, &error) && !StopRequested()) {
-      complaints->Say(kWho, error);
-    }
     return 0;
   }
   if (error.rethrow == nullptr) {
@@ -113,7 +114,8 @@ void RelayMain() {
   relay = new Relay({.database = ticket.database,
                      .database_slot = slot,
                      .worker_slot = pg::MyWorkerSlot(),
-                     .incarnation = ticket.incarnation});
+                     .incarnation = ticket.incarnation},
+                    complaints);
   (void)ServersMayHaveChanged();  // registers; the first turn loads everything in any case
   uint32 wait_event = pg::WaitEventFor("OutboxRelayMain");
   MemoryContext context = AllocSetContextCreate(TopMemoryContext, "outbox relay turn", ALLOCSET_DEFAULT_SIZES);
