@@ -27,6 +27,11 @@ constexpr const char* kLostWrites = "LOST_WRITES";
 constexpr int64_t kRetries = -1;  // in the place of a route
 constexpr size_t kFewTopics = 3;  // have a line each, and are named where there are more
 
+// What was last done then (0: never) may be done again.
+bool IsDue(int64_t last, int64_t every, int64_t now) {
+  return last == 0 || now - last >= every;
+}
+
 // A text of the worker's (UTF-8) for the log of a server of any encoding. Topics may be made of keys, which hold
 // anything.
 std::string Loggable(const std::string& text) {
@@ -271,7 +276,7 @@ void Incidents::SeeDeaths(const relay::DestinationStatus& status, const std::str
     deaths.last = status.reason.code.starts_with("SINK_") ? status.reason.message : std::string();
     deaths.seen = status.deaths;
   }
-  if (!told && deaths.said != deaths.seen && (deaths.said_at == 0 || now - deaths.said_at >= kSayAgain)) {
+  if (!told && deaths.said != deaths.seen && IsDue(deaths.said_at, kSayAgain, now)) {
     SayDeaths(server, deaths.seen - deaths.said, deaths.last);
     deaths.said = deaths.seen;
     deaths.said_at = now;
@@ -416,7 +421,7 @@ void Incidents::SeeRetries(const relay::DestinationStatus& status, const std::st
 
 // Few topics have a line each, with their own error; of many the first stands for all.
 void Incidents::SayTopics(Topics* topics, int64_t now) {
-  if (!topics->trouble.empty() && (topics->trouble_at == 0 || now - topics->trouble_at >= kGather)) {
+  if (!topics->trouble.empty() && IsDue(topics->trouble_at, kGather, now)) {
     const std::vector<Topics::Line> lines = std::exchange(topics->trouble, {});
     topics->trouble_at = now;
     if (lines.size() > kFewTopics) {
@@ -431,7 +436,7 @@ void Incidents::SayTopics(Topics* topics, int64_t now) {
       }
     }
   }
-  if (!topics->back.empty() && topics->trouble.empty() && (topics->back_at == 0 || now - topics->back_at >= kGather)) {
+  if (!topics->back.empty() && topics->trouble.empty() && IsDue(topics->back_at, kGather, now)) {
     const std::vector<Topics::Line> lines = std::exchange(topics->back, {});
     topics->back_at = now;
     PastTrouble all;
@@ -451,7 +456,7 @@ void Incidents::SayTopics(Topics* topics, int64_t now) {
 }
 
 void Incidents::SayUnusedTopics(Topics* topics, int64_t now) {
-  if (topics->unused.empty() || (topics->unused_at != 0 && now - topics->unused_at < kGather)) {
+  if (topics->unused.empty() || !IsDue(topics->unused_at, kGather, now)) {
     return;
   }
   const std::vector<Topics::Line> lines = std::exchange(topics->unused, {});
@@ -528,7 +533,7 @@ void Incidents::SeeDeadLetters(parked::DeadLetters* dead, int64_t route_id, cons
     said.events = found->second.events;
     said.last_at = now;
   }
-  if (said.at != 0 && now - said.at < kSayAgain) {
+  if (!IsDue(said.at, kSayAgain, now)) {
     return;
   }
   // What waited for its minute may have been sent again since.
