@@ -15,6 +15,7 @@
 #include "format/header_name.h"
 #include "pg/encoding.h"
 #include "pg/settings.h"
+#include "pg/writable.h"
 
 extern "C" {
 #include "mb/pg_wchar.h"
@@ -282,8 +283,11 @@ void RefuseJsonNull() {
 
 void CheckMayEmit() {
   if (RecoveryInProgress()) {
-    ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION), errmsg("cannot emit an event on a standby"),
-                    errdetail("This server is in recovery and takes no writes."), errhint("Connect to the primary.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION), errmsg("cannot emit an event on a standby"),
+             errdetail("This server is in recovery and takes no writes."),
+             errhint(pg::IsPausedAtTarget() ? "Recovery is paused at its target: SELECT pg_wal_replay_resume() ends it."
+                                            : "Connect to the primary.")));
   }
   if (XactReadOnly) {
     ereport(ERROR,

@@ -2,6 +2,7 @@
 
 #include "format/pattern.h"
 #include "pg/rights.h"
+#include "pg/writable.h"
 
 extern "C" {
 #include "access/xact.h"
@@ -96,9 +97,11 @@ void CheckConsumer(const text* consumer, const char* function) {
   }
   CheckConsumerRight(consumer);
   if (RecoveryInProgress()) {
-    ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION), errmsg("cannot receive an event on a standby"),
-                    errdetail("outbox.%s() writes a mark, in the transaction that handles the event.", function),
-                    errhint("Send it to the primary.")));
+    ereport(ERROR,
+            (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION), errmsg("cannot receive an event on a standby"),
+             errdetail("outbox.%s() writes a mark, in the transaction that handles the event.", function),
+             errhint(pg::IsPausedAtTarget() ? "Recovery is paused at its target: SELECT pg_wal_replay_resume() ends it."
+                                            : "Send it to the primary.")));
   }
   PreventCommandIfReadOnly(psprintf("outbox.%s()", function));
 }

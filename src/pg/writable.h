@@ -1,9 +1,10 @@
-// Functions that change something [P].
+// Functions that change something, and servers that take no changes [P].
 #pragma once
 
 #include "pg/prelude.h"
 
 extern "C" {
+#include "access/xlogrecovery.h"
 #include "miscadmin.h"
 }
 
@@ -14,6 +15,11 @@ namespace outbox::pg {
 inline void RequireWritable(const char* function) {
   PreventCommandDuringRecovery(function);
   PreventCommandIfReadOnly(function);
+}
+
+// Whether recovery has come to its target and waits there: no primary can be asked instead. Plain code.
+inline bool IsPausedAtTarget() {
+  return recoveryTarget != RECOVERY_TARGET_UNSET && GetRecoveryPauseState() == RECOVERY_PAUSED;
 }
 
 }  // namespace outbox::pg

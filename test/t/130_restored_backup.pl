@@ -79,8 +79,14 @@ $primary->stop;
 # --- restored to that moment, in the place of the original ---
 my $restored = PostgreSQL::Test::Cluster->new('restored');
 $restored->init_from_backup($primary, 'base', has_restoring => 1, standby => 0);
-$restored->append_conf('postgresql.conf', "archive_mode = off\nrecovery_target_name = 'before the mistake'\nrecovery_target_action = promote\n");
+$restored->append_conf('postgresql.conf', "archive_mode = off\nrecovery_target_name = 'before the mistake'\nrecovery_target_action = pause\n");
 $restored->start;
+ok(wait_for_value($restored, 'SELECT pg_get_wal_replay_pause_state()', 'paused'), 'recovery waits at its target');
+foreach my $call (q(outbox.emit('order', 1, 'e', '{}')), q(outbox.receive('billing', gen_random_uuid())), q(outbox.wait_until_idle('1 s')))
+{
+	like(($restored->psql('postgres', "SELECT $call"))[2], qr/HINT:  Recovery is paused at its target: SELECT pg_wal_replay_resume\(\) ends it/, "$call says how to end it");
+}
+$restored->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
 ok(wait_for_value($restored, 'SELECT pg_is_in_recovery()', 'f'), 'a backup is restored to the moment before');
 is(scalar(ids($restored, 'true')), 300, 'what came after it is not in the log');
 ok(wait_idle($restored), 'it belongs to the same server: what was waiting is delivered, unasked');

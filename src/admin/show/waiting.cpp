@@ -31,6 +31,7 @@
 #include "pg/schemas.h"
 #include "pg/wait.h"
 #include "pg/wall.h"
+#include "pg/writable.h"
 
 namespace {
 
@@ -60,7 +61,9 @@ uint64 AskForBarrier() {
   RequirePreload();
   if (RecoveryInProgress()) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "nothing is published during recovery", "",
-                    "Wait on the primary server."};
+                    outbox::pg::IsPausedAtTarget()
+                        ? "Recovery is paused at its target: SELECT pg_wal_replay_resume() ends it."
+                        : "Wait on the primary server."};
   }
   return outbox::pg::AskForBarrier(RequirePlace());
 }
