@@ -176,7 +176,7 @@ inline constexpr TopicCure kTopicCures[] = {
      "See who leads the topic's partitions and which replicas are in sync, as kafka-topics.sh --describe shows it: "
      "bring that broker back, or as many replicas as min.insync.replicas asks for, or make the address that the broker "
      "gives for itself (advertised.listeners) one that can be reached from here; outbox.test_server() tries each "
-     "leader; " OUTBOX_UNCLEAN_ELECTION},
+     "leader; where no producer id was given, bring back the controllers; " OUTBOX_UNCLEAN_ELECTION},
     {"PARTITION_STALLED",
      "Bring back the broker that led these partitions, as kafka-topics.sh --describe shows it (a log directory of it "
      "may be offline, full or broken: see its log), or have another one of their replicas lead "

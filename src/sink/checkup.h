@@ -26,7 +26,7 @@ struct CheckupRequest {
 
 // One thing that was looked at, in the order in which it was.
 struct CheckupRow {
-  std::string check;   // "connection", "login", "server", "topic", "rights"
+  std::string check;   // "connection", "login", "server", "topic", "rights", "producer id"
   Error error;         // ok(): all is well with it
   std::string detail;  // what was found; of an error its message says that
   std::string hint;    // what to do, a sentence; "": nothing

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kafka_sink_fixture.h"
+#include "sink/kafka/kafka_checkup.h"
 
 namespace outbox::sink::kafka {
 namespace {
@@ -491,6 +492,72 @@ TEST_F(KafkaSinkTest, AUserWhoMayWriteNowhereIsToldSo) {
   EXPECT_EQ(sink_->health().error.code, "CLUSTER_AUTHORIZATION_FAILED");
   EXPECT_EQ(sink_->health().error.error_class, ErrorClass::kConfig);
   rd_kafka_mock_clear_request_errors(cluster_.get(), 22);
+}
+
+const CheckupRow* RowOf(const std::vector<CheckupRow>& rows, const char* check) {
+  for (const CheckupRow& row : rows) {
+    if (row.check == check) {
+      return &row;
+    }
+  }
+  return nullptr;
+}
+
+// One refusal is none: so a broker answers that is just getting ids from the controller.
+TEST_F(KafkaSinkTest, ACheckupTellsThatThereIsNoProducerId) {
+  cluster_.CreateTopic("looked-at", 1);
+  CheckupRequest request;
+  request.topic = "looked-at";
+  request.timeout_ms = 2000;
+  request.config.name = "test";
+  request.config.options["bootstrap.servers"] = cluster_.bootstrap();
+  for (const size_t times : {size_t{1}, size_t{1000}}) {
+    const std::vector<rd_kafka_resp_err_t> refused(times, RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS);
+    rd_kafka_mock_push_request_errors_array(cluster_.get(), 22, refused.size(), refused.data());  // InitProducerId
+    const std::vector<CheckupRow> rows = CheckUp(request);
+    rd_kafka_mock_clear_request_errors(cluster_.get(), 22);
+    ASSERT_NE(RowOf(rows, "topic"), nullptr);
+    EXPECT_TRUE(RowOf(rows, "topic")->error.ok());
+    const CheckupRow* row = RowOf(rows, "producer id");
+    ASSERT_EQ(row != nullptr, times > 1);
+    EXPECT_EQ(RowOf(rows, "rights") == nullptr, times > 1);
+    if (row != nullptr) {
+      EXPECT_EQ(row->error.code, "NO_PRODUCER_ID");
+      EXPECT_NE(row->error.message.find("(" + cluster_.bootstrap()), std::string::npos) << row->error.message;
+      EXPECT_NE(row->hint.find("controllers"), std::string::npos) << row->hint;
+    }
+  }
+}
+
+// Brokers get producer ids from the controller. Where they get none, no other reason is told; and as soon as they do,
+// records flow: the topic is not let alone for longer and longer.
+TEST_F(KafkaSinkTest, NoProducerIdIsToldAsWhatItIs) {
+  MockCluster cluster;
+  cluster.CreateTopic("idless", 1);
+  std::vector<rd_kafka_resp_err_t> refused(1000, RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS);
+  rd_kafka_mock_push_request_errors_array(cluster.get(), 22, refused.size(), refused.data());  // InitProducerId
+  OpenAt(cluster, {}, {.stalled = 1'000'000});
+  std::string told;
+  for (uint32_t epoch = 1; epoch <= 3; ++epoch) {
+    const uint64_t seq = driver_->Submit(1, epoch, Numbered("idless", 0, 1, 1));
+    ASSERT_TRUE(driver_->UntilResolved(10));
+    ASSERT_EQ(driver_->outcome(seq), Outcome::kFailed);
+    EXPECT_EQ(driver_->error(seq).code, "STALLED");
+    told = driver_->error(seq).message;
+    EXPECT_NE(told.find("no producer id"), std::string::npos) << told;
+    EXPECT_NE(told.find("Coordinator load in progress): is there an active controller?"), std::string::npos) << told;
+    EXPECT_EQ(told.find("replicas"), std::string::npos) << told;
+    ASSERT_TRUE(driver_->Until([&] { return producers_.made() == epoch + 1; }));
+    const int64_t again = MonotonicMicros() + 1'100'000;
+    driver_->Until([&] { return MonotonicMicros() > again; });
+  }
+  rd_kafka_mock_clear_request_errors(cluster.get(), 22);
+  const uint64_t last = driver_->Submit(1, 4, Numbered("idless", 0, 1, 1));
+  ASSERT_TRUE(driver_->UntilResolved(10));
+  EXPECT_EQ(driver_->outcome(last), Outcome::kDelivered);
+  sink_->Close();
+  sink_.reset();
+  producers_.Join();
 }
 
 }  // namespace

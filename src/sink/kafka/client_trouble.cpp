@@ -109,6 +109,11 @@ void ClientTrouble::Take(int timeout_ms) {
     } else if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_STATS) {
       const std::string_view figures = rd_kafka_event_stats(event);
       may_write_ |= figures.find(kHasNumber) != std::string_view::npos;
+    } else if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_LOG) {
+      if (std::string said = NoProducerId(event); !said.empty()) {
+        ++refusals_;
+        no_id_ = std::move(said);
+      }
     }
     rd_kafka_event_destroy(event);
     timeout_ms = 0;

@@ -29,6 +29,10 @@ class ClientTrouble {
   // A broker has given it the number by which it may write, which a user gets who may write to any topic.
   bool may_write() const { return may_write_; }
 
+  // How often a broker has said that it gives no such number, and what it said last.
+  int refusals() const { return refusals_; }
+  const std::string& no_id() const { return no_id_; }
+
   // Until when an answer may still come, after all that was said: `addresses` are tried one after the other. 0: nothing
   // was said.
   int64_t GiveUpAt(int addresses) const;
@@ -53,6 +57,8 @@ class ClientTrouble {
   bool hung_up_ = false;
   Error fatal_;
   bool may_write_ = false;
+  int refusals_ = 0;
+  std::string no_id_;
 };
 
 // What a person can do about a connection that did not come about; no more than a sentence or two.

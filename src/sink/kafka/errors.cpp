@@ -262,6 +262,27 @@ Error FatalError(rd_kafka_s* handle) {
   return MakeError(code, config ? ErrorClass::kConfig : ErrorClass::kFatalClient, why);
 }
 
+std::string NoProducerId(rd_kafka_op_s* log) {
+  constexpr int kWarning = 4;  // as of syslog; what the option "debug" asks for is above
+  constexpr std::string_view kFrom = " from broker ";
+  constexpr std::string_view kEnd = ": retrying";
+  const char* facility = nullptr;
+  const char* text = nullptr;
+  int level = 0;
+  if (rd_kafka_event_log(log, &facility, &text, &level) != 0 || level > kWarning ||
+      std::string_view(facility) != "GETPID") {
+    return "";
+  }
+  std::string_view said = text;
+  if (const size_t at = said.find(kFrom); at != std::string_view::npos) {
+    said.remove_prefix(at + kFrom.size());
+  }
+  if (said.ends_with(kEnd)) {
+    said.remove_suffix(kEnd.size());
+  }
+  return std::string(said);
+}
+
 bool RefusesCertificate(std::string_view text) {
   constexpr std::string_view kAlert = "SSL alert number ";  // OpenSSL's words
   // Missing (41, 116), bad, unsupported, revoked, expired, unknown, of an unknown authority, not let in.

@@ -11,6 +11,7 @@
 #include "base/status.h"
 
 struct rd_kafka_s;
+struct rd_kafka_op_s;  // an event
 
 namespace outbox::sink::kafka {
 
@@ -51,6 +52,11 @@ Error MakeError(int code, ErrorClass error_class, std::string detail);
 // Why a client of the library has given up; ok(): it has not. Not each such end comes as an event: version 2.0 raises
 // none where the user may write nowhere.
 Error FatalError(rd_kafka_s* handle);
+
+// What a log line of the library says of a broker that has given its idempotent producer no id, which no event tells;
+// "": it is another line. It asks again, and nothing is sent meanwhile. Now and then a broker says so once while it
+// gets ids from the controller.
+std::string NoProducerId(rd_kafka_op_s* log);
 
 // The code of an error event with that text. Most brokers refuse a client's certificate after the handshake (TLS 1.3),
 // which the library takes for a connection that was lost; it counts as TLS, as in the handshake.

@@ -19,10 +19,19 @@
 namespace outbox::sink::kafka {
 namespace {
 
-// The right to write anything at all is asked for by the library itself (InitProducerId), half a second after it began.
-constexpr int64_t kRightsMicros = 2000 * kMilli;
+// The right to write anything at all is asked for by the library itself (InitProducerId), half a second after it began,
+// and each half second after a refusal. Silence says something after a while, and so does a second refusal in a row:
+// one comes from a broker that is just getting ids from the controller.
+constexpr int64_t kRightsMicros = 5000 * kMilli;
+constexpr int64_t kSilenceMicros = 1500 * kMilli;
+constexpr int kSureRefusals = 2;
 // A pause, or an outage over a night, lasts longer than this.
 constexpr int64_t kShortRetentionMs = int64_t{24} * 60 * 60 * 1000;
+
+constexpr char kNoIdHint[] =
+    "Brokers get these ids from the controller: most of the controllers have to be up, and see one another and the "
+    "brokers (kafka-metadata-quorum.sh --bootstrap-server ... describe --status; the brokers' logs). Where the "
+    "connection is slow, or held back by a quota, a longer timeout tells more.";
 
 class KafkaCheckup {
  public:
@@ -220,7 +229,8 @@ class KafkaCheckup {
   }
 
   void Rights(bool topic) {
-    const int64_t until = std::min(by_, MonotonicMicros() + kRightsMicros);
+    const int64_t began = MonotonicMicros();
+    const int64_t until = std::min(by_, began + kRightsMicros);
     while (trouble_.fatal().ok() && !trouble_.may_write() && MonotonicMicros() < until) {
       trouble_.Take(10);
     }
@@ -229,6 +239,13 @@ class KafkaCheckup {
            "The user may write to no topic at all: kafka-acls.sh --add --allow-principal User:... --operation Write "
            "--topic "
            "...; brokers before 2.8 also want IdempotentWrite on the cluster.");
+    } else if (!trouble_.may_write() &&
+               (trouble_.refusals() >= kSureRefusals || MonotonicMicros() >= began + kSilenceMicros)) {
+      Fail("producer id",
+           {ErrorClass::kDestination, "NO_PRODUCER_ID",
+            "the brokers gave no producer id, without which nothing is sent" +
+                (trouble_.no_id().empty() ? "" : " (" + trouble_.no_id() + ")") + ": is there an active controller?"},
+           kNoIdHint);
     } else if (topic) {
       Ok("rights", std::string("the topic may be seen") +
                        (trouble_.may_write() ? ", and something may be written; whether this topic may is told with "

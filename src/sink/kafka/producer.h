@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -105,6 +106,12 @@ class Producer {
   // See Connections.
   bool Sending() { return connections_.Sending(); }
   int64_t TakeThrottled() { return connections_.TakeThrottled(); }
+  // What a broker said when it gave no producer id, without which nothing is sent; "": none has said so since then.
+  std::string no_id(int64_t since) const { return no_id_at_ >= since ? no_id_ : ""; }
+  void NoteNoId(std::string said, int64_t now) {
+    no_id_ = std::move(said);
+    no_id_at_ = now;
+  }
   // Connections that brokers have closed in the midst of a request.
   void NoteClosings(int64_t now) { closings_.Note(connections_.closings(), now); }
   const Closings& closings() const { return closings_; }
@@ -132,6 +139,8 @@ class Producer {
   std::unique_ptr<MetadataThread> metadata_;
   std::deque<Report> kept_;
   Closings closings_;
+  std::string no_id_;
+  int64_t no_id_at_ = 0;
   uint64_t known_ = 0;
   bool trusted_ = true;
   bool met_ = false;

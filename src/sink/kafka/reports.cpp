@@ -44,6 +44,9 @@ void KafkaSink::ServeEvents(Producer* producer, int64_t now) {
         LimitsAnswered(static_cast<Topic*>(rd_kafka_event_opaque(event)), event, now);
         break;
       case RD_KAFKA_EVENT_LOG:
+        if (std::string no_id = NoProducerId(event); !no_id.empty()) {
+          producer->NoteNoId(std::move(no_id), now);
+        }
         if (settings_.log_to_stderr) {
           const char* facility = "";
           const char* text = "";

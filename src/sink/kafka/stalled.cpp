@@ -157,6 +157,7 @@ void KafkaSink::FindStalled(int64_t now) {
       stalled_.early_at = now + 2 * settings_.patience.stalled;
     }
     topic->trouble.NoteClosed(closed_.SmallOf(*topic));
+    topic->trouble.NoteNoId(ProducerOf(topic)->no_id(long_enough));
     topic->trouble.Stall(now, settings_.patience.stalled, health_.said(said_since, now), std::move(refused),
                          OnlyLeaderless(*topic, Waits(*topic, long_since) ? long_since : early_since));
     stalled_.found = true;

@@ -20,15 +20,18 @@ Error TopicTrouble::StalledError(const std::string& topic) const {
     return {ErrorClass::kTopic, "BROKER_REFUSES",
             refusal_.message + ": so topic \"" + topic + "\", of which this broker leads partitions, takes nothing"};
   }
-  const bool closed = !leaderless_ && closed_bytes_ > 0;
+  const bool no_id = !leaderless_ && !no_id_.empty();
+  const bool closed = !leaderless_ && !no_id && closed_bytes_ > 0;
   return {ErrorClass::kTopic, "STALLED",
           "topic \"" + topic + "\" takes nothing though the cluster answers: " +
               (leaderless_ ? "a partition has no leader"
-               : closed    ? "the connection is closed each time that a record of " + std::to_string(closed_bytes_) +
+               : no_id     ? "the brokers gave no producer id, without which nothing is sent (" + no_id_ +
+                             "): is there an active controller?"
+               : closed ? "the connection is closed each time that a record of " + std::to_string(closed_bytes_) +
                               " bytes is sent, which may be above the broker's socket.request.max.bytes, or a proxy's "
                               "limit"
                         : "a partition may have too few replicas in sync, or a broker that hangs") +
-              (said_.empty() || closed ? "" : "; the last trouble with a connection was: " + said_)};
+              (said_.empty() || closed || no_id ? "" : "; the last trouble with a connection was: " + said_)};
 }
 
 Error TopicTrouble::PartError(const std::string& topic) const {
@@ -59,7 +62,9 @@ void TopicTrouble::Fail() {
 void TopicTrouble::Stall(int64_t now, int64_t after, std::string said, Error refusal, bool explained) {
   said_ = std::move(said);
   refusal_ = std::move(refusal);
-  stalled_until_ = explained ? now : now + std::min(after << std::min(stalls_, 10u), kLongestMicros);
+  // Without a producer id the others take nothing either: there is nobody to be spared by waiting for longer each time.
+  const uint32_t doublings = no_id_.empty() ? std::min(stalls_, 10u) : 0;
+  stalled_until_ = explained ? now : now + std::min(after << doublings, kLongestMicros);
   ++stalls_;
   in_part_ = lacks_some();
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -47,6 +48,8 @@ class TopicTrouble {
   void Stall(int64_t now, int64_t after, std::string said, Error refusal, bool explained);
   // Call before. Connections are closed while a record of it is alone in flight, of so many bytes; 0: no.
   void NoteClosed(uint64_t bytes) { closed_bytes_ = bytes; }
+  // Likewise. What a broker said when it gave no producer id: nothing of any topic is sent without. "": none said so.
+  void NoteNoId(std::string said) { no_id_ = std::move(said); }
   void Acknowledged(int32_t partition);
 
   // Whether the cluster has yet to be asked for the record of this number; `doubted`: about a topic that nothing is
@@ -85,6 +88,7 @@ class TopicTrouble {
   std::string said_;          // when it stalled, as the next
   Error refusal_;
   uint64_t closed_bytes_ = 0;
+  std::string no_id_;
 };
 
 }  // namespace outbox::sink::kafka
