@@ -177,7 +177,7 @@ CREATE TABLE outbox_internal.server_run (
 ) USING heap;
 COMMENT ON TABLE outbox_internal.server_run IS 'lives of Redis servers, and what each still had when a worker met it, before anything new was written';
 COMMENT ON COLUMN outbox_internal.server_run.server IS 'destination that met it first; another with the same address asks only about what was noted since';
-COMMENT ON COLUMN outbox_internal.server_run.run IS 'hash of the configured address, run id and replication id of the server (the first 16 characters of each; zeros for the latter where it has followed no other); with a ? behind it: it would not tell what it had';
+COMMENT ON COLUMN outbox_internal.server_run.run IS 'hash of the configured address, run id of the server and history of its data (the first 16 characters of each; history: how much it has received as a replica, zeros: nothing, or a replication id where it does not tell); with a ? behind it: it would not tell what it had';
 COMMENT ON COLUMN outbox_internal.server_run.survived IS 'the last id of all streams asked about, or an earlier one after which one of them has lost something, or the highest that was noted then: what other runs at that address had acknowledged before, under a later one, is lost; NULL: there was nothing to ask, or it would not tell';
 COMMENT ON COLUMN outbox_internal.server_run.met_at IS 'when';
 COMMENT ON COLUMN outbox_internal.server_run.there_to IS 'ids of some streams are ahead of others, and do not tell: what was noted no later than this is there, whatever its id; NULL: ids tell';

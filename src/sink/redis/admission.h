@@ -2,7 +2,7 @@
 //
 // A server with another run id or history than the last may have lost what was acknowledged. With
 // SinkConfig::checks_server nothing is written to it before the owner has asked where its streams end, and has admitted
-// it. A process that was a replica meanwhile has its old run id and another history (ReadHistory()). A server that
+// it. A process that was a replica meanwhile has its old run id and another history (ServerInfo). A server that
 // tells neither is not checked.
 //
 // One that does not tell where its streams end (XINFO is refused, or a stream may not be read) is met under a name of

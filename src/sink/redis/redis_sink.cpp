@@ -241,6 +241,10 @@ void RedisSink::AskForInfo() {
   });
   pipeline_.Send(resp::Command({"INFO", "replication"}),
                  [this](const redisReply& reply) { Lost(ReadReplicationInfo(reply, &server_)); });
+  for (const char* section : kReceivedIn) {
+    pipeline_.Send(resp::Command({"INFO", section}),
+                   [this](const redisReply& reply) { Lost(ReadReceived(reply, &server_)); });
+  }
   for (int i = 0; admission_.checks_server() && i < kRunAsked; ++i) {
     pipeline_.Send(resp::Command({"INFO", "server"}), [this](const redisReply& reply) { CheckRun(reply); });
   }
@@ -455,7 +459,7 @@ void RedisSink::Enter() {
   pipeline_.LetIn();
   second_.Expect(server_);
   writer_.Meet(server_.run_id);
-  writer_.ExpectHistory(admission_.checks_server() && no_loss_check_.ok() ? server_.history : "");
+  writer_.ExpectHistory(admission_.checks_server() && no_loss_check_.ok() ? server_ : ServerInfo());
   SetHealth(true, {});
 }
 

@@ -40,18 +40,22 @@ bool SecondConnection::Want() {
 // All in one go, as the first connection's.
 void SecondConnection::Greet() {
   state_ = State::kGreeting;
+  met_ = {};
   for (const std::string& command : login_) {
     pipeline_.Send(command, [this](const redisReply& reply) { refused_ |= IsError(reply); });
   }
   pipeline_.Send(resp::Command({"INFO", "server"}),
                  [this](const redisReply& reply) { refused_ |= !ReadServerInfo(reply, &met_).ok(); });
-  pipeline_.Send(resp::Command({"INFO", "replication"}), [this](const redisReply& reply) {
-    refused_ |= !ReadReplicationInfo(reply, &met_).ok() || !SameRun(met_, expected_);
-  });
+  pipeline_.Send(resp::Command({"INFO", "replication"}),
+                 [this](const redisReply& reply) { refused_ |= !ReadReplicationInfo(reply, &met_).ok(); });
+  for (const char* section : kReceivedIn) {
+    pipeline_.Send(resp::Command({"INFO", section}),
+                   [this](const redisReply& reply) { refused_ |= !ReadReceived(reply, &met_).ok(); });
+  }
   // A transaction that waits may have to be discarded, for which there is a right of its own.
   pipeline_.Send(resp::Command({"MULTI"}), [this](const redisReply& reply) { refused_ |= IsError(reply); });
   pipeline_.Send(resp::Command({"DISCARD"}), [this](const redisReply& reply) {
-    refused_ |= IsError(reply);
+    refused_ |= IsError(reply) || !SameRun(met_, expected_);
     state_ = State::kReady;
     if (!refused_) {
       pipeline_.LetIn();

@@ -1,5 +1,7 @@
 #include "sink/redis/server_info.h"
 
+#include <cstdio>
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -65,18 +67,14 @@ bool IsOfCluster(const redisReply& reply) {
   return ReadMode(reply) == "cluster";
 }
 
-std::string ReadHistory(const redisReply& reply) {
-  std::string followed = InfoField(reply, "\nmaster_replid2:");
-  const bool nobody = !IsReplica(reply) && AllZeros(followed);
-  return nobody ? std::move(followed) : InfoField(reply, "\nmaster_replid:");
-}
-
 bool HasForgotten(std::string_view before, std::string_view history) {
   return AllZeros(history) && !AllZeros(before);
 }
 
 Error ReadReplicationInfo(const redisReply& reply, ServerInfo* info) {
-  info->history = ReadHistory(reply);
+  std::string followed = InfoField(reply, "\nmaster_replid2:");
+  const bool nobody = !IsReplica(reply) && AllZeros(followed);
+  info->history = nobody ? std::move(followed) : InfoField(reply, "\nmaster_replid:");
   if (!IsReplica(reply)) {
     return PassingError(reply);
   }
@@ -84,6 +82,20 @@ Error ReadReplicationInfo(const redisReply& reply, ServerInfo* info) {
           InfoField(reply, "\nmaster_link_status:") == "up"
               ? "the Redis server is a replica"
               : "the Redis server is a replica, and has no connection to its primary"};
+}
+
+Error ReadReceived(const redisReply& reply, ServerInfo* info) {
+  const std::string bytes = InfoField(reply, "\ntotal_net_repl_input_bytes:");
+  info->counts_bytes |= !bytes.empty();
+  const int64_t received = info->counts_bytes ? atoll(bytes.c_str())
+                                              : atoll(InfoField(reply, "\ncmdstat_replicaof:calls=").c_str()) +
+                                                    atoll(InfoField(reply, "\ncmdstat_slaveof:calls=").c_str());
+  if (received > 0) {
+    char history[17];
+    snprintf(history, sizeof(history), "%016llx", static_cast<unsigned long long>(received));
+    info->history = history;
+  }
+  return PassingError(reply);
 }
 
 Error ReadPersistenceInfo(const redisReply& reply) {

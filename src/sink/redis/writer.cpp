@@ -147,15 +147,15 @@ Error Writer::TakeReconnect() {
   return error.ok() ? std::exchange(reconnect_, {}) : error;
 }
 
-void Writer::ExpectHistory(std::string history) {
-  history_ = std::move(history);
+void Writer::ExpectHistory(ServerInfo server) {
+  expected_ = std::move(server);
   untold_ = false;
   answered_at_ = 0;
 }
 
 // True: nothing is sent before that is answered. The next MULTI goes along.
 bool Writer::Asks() {
-  if (!asking_ && !untold_ && !history_.empty() && targets_->records() != 0 &&
+  if (!asking_ && !untold_ && knows_history() && targets_->records() != 0 &&
       MonotonicMicros() - answered_at_ > kQuiet && TryIdle()) {
     AskForHistory();
     if (mode_ != Mode::kSingles) {
@@ -168,12 +168,14 @@ bool Writer::Asks() {
 void Writer::AskForHistory() {
   asking_ = true;
   first_.pipeline->Send(resp::Command({"INFO", "replication"}), [this](const redisReply& reply) {
+    looked_ = {};
+    untold_ = !ReadReplicationInfo(reply, &looked_).ok() || looked_.history.empty();
+  });
+  first_.pipeline->Send(resp::Command({"INFO", ReceivedIn(expected_)}), [this](const redisReply& reply) {
     asking_ = false;
     answered_at_ = MonotonicMicros();
-    const std::string history = ReadHistory(reply);
-    if (IsError(reply) || HasForgotten(history_, history)) {
-      untold_ = true;
-    } else if (history != history_) {
+    untold_ = untold_ || !ReadReceived(reply, &looked_).ok() || HasForgotten(expected_.history, looked_.history);
+    if (!untold_ && looked_.history != expected_.history) {
       reconnect_ = {ErrorClass::kDestination, "HISTORY",
                     "the Redis server was a replica meanwhile, and may lack what it had acknowledged: it is asked"};
     }

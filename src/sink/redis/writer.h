@@ -35,6 +35,7 @@
 
 #include "sink/redis/command_pipeline.h"
 #include "sink/redis/second_connection.h"
+#include "sink/redis/server_info.h"
 #include "sink/redis/waiting_records.h"
 #include "sink/sink.h"
 
@@ -79,10 +80,10 @@ class Writer {
   // The connection is in a transaction, for all that is known, that cannot be ended: another one is needed, which
   // begins none.
   bool stuck() const { return stuck_; }
-  // The history of the server's data, as this connection met it when it could be used; "": it is not known, or need
-  // not be.
-  void ExpectHistory(std::string history);
-  bool knows_history() const { return !history_.empty(); }
+  // The server, with the history of its data, as this connection met it when it could be used; "": that is not known,
+  // or need not be.
+  void ExpectHistory(ServerInfo server);
+  bool knows_history() const { return !expected_.history.empty(); }
   // Asks for it, on the first connection, where TryIdle() was true. If it is another, TakeReconnect() says so.
   void AskForHistory();
   // The server did not answer that, or could not: nothing is sent before another connection, which finds out why.
@@ -151,7 +152,8 @@ class Writer {
   Mode mode_ = Mode::kTransactions;
   Error why_singles_;
   size_t bytes_out_ = 0;  // kSingles: of what has no answer
-  std::string history_;
+  ServerInfo expected_;
+  ServerInfo looked_;        // what it says when it is asked again
   int64_t answered_at_ = 0;  // when records were, or the question for it, monotonic microseconds
   bool asking_ = false;
   bool untold_ = false;
