@@ -18,6 +18,9 @@ class ClientTrouble {
   // Takes over the events of the handle, which lives to the end of the process, as the settings have to. `timeout_ms`:
   // how long the caller waits at most.
   ClientTrouble(const Settings& settings, rd_kafka_t* handle, int timeout_ms);
+  ~ClientTrouble() { rd_kafka_queue_destroy(queue_); }
+  ClientTrouble(const ClientTrouble&) = delete;
+  ClientTrouble& operator=(const ClientTrouble&) = delete;
 
   // Takes what has been said; waits up to so long for the first of it.
   void Take(int timeout_ms = 0);
