@@ -12,7 +12,7 @@ sub lines { my ($chore, $what) = @_; return scalar(() = slurp_file($node->logfil
 sub said { my ($chore, $what) = @_; return wait_until(sub { lines($chore, $what) > 0 }, 30) }
 
 sql(q(CREATE SERVER nowhere FOREIGN DATA WRAPPER outbox_null; SELECT outbox.create_route('all', server => 'nowhere')));
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.lag WHERE state IS NOT NULL', 1), 'a worker has the lane');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox.lag WHERE state = $$idle$$', 1), 'a worker has the lane');
 sql(q(CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'no lane today' USING ERRCODE = 'object_in_use'; END $$;
 CREATE TRIGGER refuse AFTER INSERT OR UPDATE ON outbox_internal.lane FOR EACH ROW EXECUTE FUNCTION refuse()));
 sql(q(SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'outbox relay'));

@@ -13,7 +13,7 @@ sub lines { my ($what) = @_; return scalar(() = slurp_file($node->logfile) =~ /L
 my @whose = ('relay, installation', 'relay, configuration', 'relay, sharing of lanes', 'keeper, installation');
 
 sql(q(CREATE SERVER nowhere FOREIGN DATA WRAPPER outbox_null; SELECT outbox.create_route('all', server => 'nowhere')));
-ok(wait_for_value($node, 'SELECT count(*) FROM outbox.lag WHERE state IS NOT NULL', 1), 'a worker has the lane');
+ok(wait_for_value($node, 'SELECT count(*) FROM outbox.lag WHERE state = $$idle$$', 1), 'a worker has the lane');
 my $locker = $node->background_psql('postgres', on_error_stop => 1, timeout => 600);
 $locker->query_safe('BEGIN; LOCK TABLE outbox_internal.identity, outbox.pause, outbox_internal.lane IN ACCESS EXCLUSIVE MODE');
 sql('CREATE ROLE somebody');    # may change what the worker's configuration is
