@@ -1,5 +1,7 @@
 #include "pg/transaction.h"
 
+#include <utility>
+
 #include "base/monotonic.h"
 #include "pg/owner.h"
 
@@ -22,6 +24,7 @@ constexpr const char* kLittlePatience = "1ms";
 constexpr int64_t kPatienceComesBack = 1'000'000;  // microseconds after the last wait in vain
 const char* patience = nullptr;                    // as set now; nullptr: not set by outbox
 int64_t refused_at = INT64_MIN / 2;
+bool missing = false;
 
 volatile sig_atomic_t cancels = true;            // PostgreSQL may be asked to cancel what runs
 volatile sig_atomic_t cancel_asked_for = false;  // while it might not
@@ -77,6 +80,14 @@ void NoteFailure(int sqlstate) {
   if (sqlstate == ERRCODE_LOCK_NOT_AVAILABLE) {
     refused_at = MonotonicMicros();
   }
+  const int category = ERRCODE_TO_CATEGORY(sqlstate);
+  missing = missing || category == ERRCODE_SYNTAX_ERROR_OR_ACCESS_RULE_VIOLATION ||
+            category == ERRCODE_TO_CATEGORY(ERRCODE_INVALID_SCHEMA_NAME) ||
+            sqlstate == ERRCODE_INTERNAL_ERROR;  // what was looked for by its number
+}
+
+bool TakeMissing() {
+  return std::exchange(missing, false);
 }
 
 bool InOwnStatement() {

@@ -29,8 +29,11 @@ bool InOwnStatement();
 // that knows of it: worker/process.cpp), and 1 ms after one was not had: then the transaction fails with
 // ERRCODE_LOCK_NOT_AVAILABLE, and its caller tries again later. Plain.
 void LimitLockWaits();
-// Call after every transaction that failed, for LimitLockWaits(). Neither allocates nor raises.
+// Call after every transaction that failed, for LimitLockWaits() and TakeMissing(). Neither allocates nor raises.
 void NoteFailure(int sqlstate);
+// Whether a transaction has failed since the last call because something that it named was not there, or not as it
+// should be. Calls nothing.
+bool TakeMissing();
 
 // The current transaction will not wait for its commit to be on disk: for what is not missed after a crash. Plain.
 void CommitWithoutFlush();

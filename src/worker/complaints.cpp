@@ -32,6 +32,9 @@ bool Complaints::MaySay(const std::string& what, int64_t now) {
 }
 
 void Complaints::Say(const std::string& who, const pg::PendingError& error) {
+  if (gone_()) {
+    return;
+  }
   const int64_t now = MonotonicMicros();
   Trouble& trouble = troubles_.try_emplace(who, Trouble{Outages(now)}).first->second;
   trouble.outages.SeeTrouble(now);

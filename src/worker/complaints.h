@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "pg/entry.h"
 #include "worker/outages.h"
@@ -13,6 +15,10 @@ namespace outbox::worker {
 
 class Complaints {
  public:
+  // `gone`: asked before an error is said, whether it is only that the extension has gone from under this process,
+  // which then leaves and says nothing. COMMIT PREPARED tells no worker of a DROP EXTENSION.
+  explicit Complaints(std::function<bool()> gone = [] { return false; }) : gone_(std::move(gone)) {}
+
   // Whether to say it now. `now`: monotonic microseconds.
   bool MaySay(const std::string& what, int64_t now);
   // All is well again: what comes next is said at once.
@@ -33,6 +39,7 @@ class Complaints {
     bool said = false;
   };
 
+  const std::function<bool()> gone_;
   std::map<std::string, int64_t> said_;
   std::map<std::string, Trouble> troubles_;  // by who
 };

@@ -35,6 +35,10 @@ bool InstallationWatch::Look() {
   looked_at_ = now;
   next_look_ = now + kEvery;
   presence_ = installation.presence;
+  if (presence_ == pg::Presence::kAbsent) {  // nothing runs with more rights for that
+    pg::SetTransactionRole(owner_);
+    return false;
+  }
   const bool another = owner_ != installation.owner;
   owner_ = installation.owner;
   pg::SetTransactionRole(installation.owner);

@@ -44,6 +44,8 @@ constexpr long kTickMs = 100;      // between two looks whether much is committe
 constexpr int64_t kUpkeepEvery = 30'000'000;  // day tables
 constexpr int64_t kUpkeepAgain = 5'000'000;   // if some of that could not be done
 
+bool FoundGone();
+
 // The keeper's memory. Leaked on purpose: the process ends without destructors. It waits by the monotonic clock: the
 // wall clock says which day it is, and may be set back by days.
 struct KeeperState {
@@ -55,7 +57,7 @@ struct KeeperState {
   uint64 generation = 0;    // config_generation at the last cycle
   uint64 replays_left = 0;  // at the last cycle
   int64_t next_upkeep = 0;  // MonotonicMicros()
-  Complaints complaints;
+  Complaints complaints{FoundGone};
   bool troubled = false;  // something could not be done in the last cycle
   pg::Presence presence = pg::Presence::kAbsent;
   bool subscribes = false;  // to another server's outbox; nothing is published from here
@@ -85,13 +87,26 @@ pg::Installation ReadInstallation(MemoryContext context) {
           (installation.presence == pg::Presence::kUnused || installation.presence == pg::Presence::kForeign) &&
           pg::SubscribesToOutbox();
     });
-    keeper->owner = installation.owner;
   } catch (...) {
     pg::SetTransactionRole(keeper->owner);
     throw;
   }
-  pg::SetTransactionRole(installation.owner);
+  if (installation.presence != pg::Presence::kAbsent) {  // else nothing runs with more rights for that
+    keeper->owner = installation.owner;
+  }
+  pg::SetTransactionRole(keeper->owner);
   return installation;
+}
+
+// Whether an error that was met is of an installation that is another one by now: the next cycle sees to that.
+bool FoundGone() {
+  if (!pg::TakeMissing()) {
+    return false;
+  }
+  pg::Installation installation = {};
+  pg::PendingError error;
+  return pg::Attempt([&] { installation = ReadInstallation(CurrentMemoryContext); }, &error) &&
+         installation.presence != keeper->presence;
 }
 
 // Keeps outbox_internal.clock_ceiling above every reading that can be handed out before the next cycle, so that

@@ -139,6 +139,15 @@ void Relay::Look() {
   }
 }
 
+bool Relay::FoundUprooted() {
+  if (pg::TakeMissing()) {
+    installation_.LookNow();
+    pg::PendingError error;
+    (void)pg::Attempt([this] { Look(); }, &error);
+  }
+  return uprooted();
+}
+
 void Relay::Reload() {
   // Both read before the tables: a change that comes later is seen by the next turn.
   uint64_t generation = pg_atomic_read_u64(&self_.database_slot->config_generation);
@@ -507,6 +516,9 @@ void Relay::Turn() {
   TakeGone();
   if (!given_back_.lanes.empty() && clock_->NowMicros() >= given_back_.next_at) {
     attempt(&chores_.give_back, &Relay::GiveBack);
+  }
+  if (FoundUprooted()) {
+    return;
   }
   ShowTrouble();
   publishing_.done = false;

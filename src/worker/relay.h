@@ -44,6 +44,8 @@ class Relay {
   bool stopped() const;
   // The extension has gone, or must not publish here any more: leave at once, without reading the tables again.
   bool uprooted() const { return installation_.gone(); }
+  // The same, but looks first where a transaction has failed as it does when the extension has gone. Throws nothing.
+  bool FoundUprooted();
 
   // Settings were reloaded.
   void SettingsChanged();

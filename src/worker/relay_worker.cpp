@@ -110,7 +110,7 @@ void RelayMain() {
                     errhint("Raise outbox.max_databases and restart the server."), pg::LogEvent("no_database_slot")));
   }
   on_shmem_exit(ReleaseBoard, UInt64GetDatum(ticket.incarnation));
-  complaints = new Complaints;
+  complaints = new Complaints([] { return relay->FoundUprooted(); });
   relay = new Relay({.database = ticket.database,
                      .database_slot = slot,
                      .worker_slot = pg::MyWorkerSlot(),
