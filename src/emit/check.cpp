@@ -283,11 +283,9 @@ void RefuseJsonNull() {
 
 void CheckMayEmit() {
   if (RecoveryInProgress()) {
-    ereport(ERROR,
-            (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION), errmsg("cannot emit an event on a standby"),
-             errdetail("This server is in recovery and takes no writes."),
-             errhint(pg::IsPausedAtTarget() ? "Recovery is paused at its target: SELECT pg_wal_replay_resume() ends it."
-                                            : "Connect to the primary.")));
+    ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION), errmsg("cannot emit an event on a standby"),
+                    errdetail("This server is in recovery and takes no writes."),
+                    errhint(OUTBOX_RECOVERY_HINT("Connect to the primary."))));
   }
   if (XactReadOnly) {
     ereport(ERROR,

@@ -97,11 +97,9 @@ void CheckConsumer(const text* consumer, const char* function) {
   }
   CheckConsumerRight(consumer);
   if (RecoveryInProgress()) {
-    ereport(ERROR,
-            (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION), errmsg("cannot receive an event on a standby"),
-             errdetail("outbox.%s() writes a mark, in the transaction that handles the event.", function),
-             errhint(pg::IsPausedAtTarget() ? "Recovery is paused at its target: SELECT pg_wal_replay_resume() ends it."
-                                            : "Send it to the primary.")));
+    ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION), errmsg("cannot receive an event on a standby"),
+                    errdetail("outbox.%s() writes a mark, in the transaction that handles the event.", function),
+                    errhint(OUTBOX_RECOVERY_HINT("Send it to the primary."))));
   }
   PreventCommandIfReadOnly(psprintf("outbox.%s()", function));
 }

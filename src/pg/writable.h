@@ -23,3 +23,8 @@ inline bool IsPausedAtTarget() {
 }
 
 }  // namespace outbox::pg
+
+// The HINT of what does not go during recovery: how a server that waits at its target gets out of it, or `on_standby`,
+// a literal. A macro, so that scripts/check-errors reads both texts where they are given.
+#define OUTBOX_PAUSED_AT_TARGET "Recovery is paused at its target: SELECT pg_wal_replay_resume() ends it."
+#define OUTBOX_RECOVERY_HINT(on_standby) (::outbox::pg::IsPausedAtTarget() ? OUTBOX_PAUSED_AT_TARGET : (on_standby))

@@ -61,9 +61,7 @@ uint64 AskForBarrier() {
   RequirePreload();
   if (RecoveryInProgress()) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "nothing is published during recovery", "",
-                    outbox::pg::IsPausedAtTarget()
-                        ? "Recovery is paused at its target: SELECT pg_wal_replay_resume() ends it."
-                        : "Wait on the primary server."};
+                    OUTBOX_RECOVERY_HINT("Wait on the primary server.")};
   }
   return outbox::pg::AskForBarrier(RequirePlace());
 }
