@@ -86,6 +86,10 @@ foreach my $call (q(outbox.emit('order', 1, 'e', '{}')), q(outbox.receive('billi
 {
 	like(($restored->psql('postgres', "SELECT $call"))[2], qr/HINT:  Recovery is paused at its target: SELECT pg_wal_replay_resume\(\) ends it/, "$call says how to end it");
 }
+foreach my $view (q(outbox.doctor() WHERE "check" = 'standby'), q(outbox.process))
+{
+	like($restored->safe_psql('postgres', "SELECT detail FROM $view"), qr/^Recovery is paused at its target: SELECT pg_wal_replay_resume\(\) ends it\. It publishes nothing until then/, "as does $view");
+}
 $restored->safe_psql('postgres', 'SELECT pg_wal_replay_resume()');
 ok(wait_for_value($restored, 'SELECT pg_is_in_recovery()', 'f'), 'a backup is restored to the moment before');
 is(scalar(ids($restored, 'true')), 300, 'what came after it is not in the log');

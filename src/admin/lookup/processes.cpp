@@ -6,6 +6,7 @@
 #include "pg/process_slots.h"
 #include "pg/settings.h"
 #include "pg/transaction_end.h"
+#include "pg/writable.h"
 
 namespace outbox::admin {
 
@@ -106,12 +107,27 @@ pg::Identities CountIdentities() {
   return identities;
 }
 
+const BarredServer* ServerBars() {
+  static constexpr BarredServer kSingleUser = {
+      "single-user", "this server runs in single-user mode",
+      "This server runs in single-user mode: it publishes nothing until it is started as usual."};
+  static constexpr BarredServer kPaused = {"standby", "recovery is paused at its target",
+                                           OUTBOX_PAUSED_AT_TARGET " It publishes nothing until then."};
+  static constexpr BarredServer kStandby = {"standby", "this server is a standby",
+                                            "This is a standby: it publishes nothing until it is promoted."};
+  return !IsUnderPostmaster       ? &kSingleUser
+         : !RecoveryInProgress()  ? nullptr
+         : pg::IsPausedAtTarget() ? &kPaused
+                                  : &kStandby;
+}
+
 Cell WhyNobodyWorks() {
   if (CountRelays(ReadWorkerViews()) > 0) {
     return Cell();
   }
+  const BarredServer* barred = ServerBars();
   return pg::Shared() == nullptr      ? "outbox is not in shared_preload_libraries"
-         : RecoveryInProgress()       ? "this server is a standby"
+         : barred != nullptr          ? barred->why
          : CountIdentities().IsCopy() ? "this outbox is a copy: outbox.adopt() has it publish from here"
          : !pg::settings.enabled      ? "outbox.enabled is off"
          : pg::settings.workers == 0  ? "outbox.workers is 0"

@@ -49,6 +49,15 @@ std::string WorkerStands(const WorkerView& worker);
 // Whose outbox this is. Throws PgError.
 pg::Identities CountIdentities();
 
+// Of a server in which no process of outbox can be, however it is set up.
+struct BarredServer {
+  const char* state;  // in a word, as outbox.process has it
+  const char* why;    // in the middle of a sentence
+  const char* text;   // until when
+};
+// This server as one of these; nullptr: it is none.
+const BarredServer* ServerBars();
+
 // Why nothing is published at all; nothing: a relay worker of this database runs.
 Cell WhyNobodyWorks();
 

@@ -113,8 +113,8 @@ bool LookFirst(const char* name, bool (*look)(Findings*), Findings* findings) {
 
 Findings LookAtAll() {
   Findings findings;
-  if (RecoveryInProgress()) {
-    CheckStandby(&findings);
+  if (const BarredServer* barred = ServerBars(); barred != nullptr && RecoveryInProgress()) {
+    CheckStandby(*barred, &findings);
     return findings;
   }
   LookAt({{"preload", CheckPreload}}, &findings);

@@ -32,6 +32,8 @@ class Findings {
   std::string first_;
 };
 
+struct BarredServer;
+
 // How many rows of one kind are told of, each by itself.
 inline constexpr size_t kTold = 20;
 
@@ -64,7 +66,7 @@ void CheckStoredClock(Findings* findings);  // and what is stored of it
 void CheckDurability(Findings* findings);
 void CheckFigures(Findings* findings);
 // All that is said on a hot standby, which has no process of outbox and writes nothing.
-void CheckStandby(Findings* findings);
+void CheckStandby(const BarredServer& barred, Findings* findings);
 
 // doctor_locks.cpp: who keeps others waiting
 // False: somebody has tables locked that the other checks read, for longer than a moment; nothing waits for that. Adds

@@ -347,6 +347,12 @@ void CheckProcesses(Findings* findings) {
   if (pg::Shared() == nullptr) {
     return;
   }
+  if (const BarredServer* barred = ServerBars()) {
+    findings->Warn("launcher", barred->text, "Start it as usual: what is emitted meanwhile is published then.");
+    findings->Before(
+        "The server has to be started as usual first, see the check \"launcher\". If it is still said then: ");
+    return;
+  }
   CheckHeld(findings);
   CheckLauncher(findings);
   const std::map<int, WorkerView> standing = FindStandstills();
@@ -383,8 +389,8 @@ void CheckProcesses(Findings* findings) {
   }
 }
 
-void CheckStandby(Findings* findings) {
-  const std::string until_promoted = "This is a standby: it publishes nothing until it is promoted.";
+void CheckStandby(const BarredServer& barred, Findings* findings) {
+  const std::string until_promoted = barred.text;
   CheckPreload(findings);
   if (!CheckVersion(findings) || pg::Shared() == nullptr) {
     findings->Ok("standby", until_promoted);

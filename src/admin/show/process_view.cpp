@@ -137,9 +137,8 @@ OUTBOX_FUNCTION(outbox_process) {
   if (outbox::pg::Shared() == nullptr) {
     return static_cast<Datum>(0);
   }
-  if (RecoveryInProgress()) {
-    result.Add({Cell(), Cell("launcher"), Cell("0"), Cell("0"), Cell("standby"),
-                Cell("This is a standby: nothing of outbox runs before it is promoted.")});
+  if (const BarredServer* barred = ServerBars()) {
+    result.Add({Cell(), Cell("launcher"), Cell("0"), Cell("0"), Cell(barred->state), Cell(barred->text)});
     return static_cast<Datum>(0);
   }
   const Processes all = CountProcesses();
