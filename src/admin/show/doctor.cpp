@@ -41,7 +41,7 @@ std::string WithOwner(std::string hint) {
 
 }  // namespace
 
-void Findings::Add(const char* check, const char* status, std::string detail, std::string hint) {
+void Findings::Add(const char* check, const char* status, const std::string& detail, std::string hint) {
   if (!hint.empty() && hint.find("outbox.adopt()") == std::string::npos) {
     hint = first_ + hint;
   }
@@ -53,20 +53,20 @@ void Findings::Add(const char* check, const char* status, std::string detail, st
       {Cell(check), Cell(status), Cell(LegibleUtf8(detail)), hint.empty() ? Cell() : Cell(std::move(hint))});
 }
 
-void Findings::Ok(const char* check, std::string detail) {
-  Add(check, "ok", std::move(detail), "");
+void Findings::Ok(const char* check, const std::string& detail) {
+  Add(check, "ok", detail, "");
 }
 
-void Findings::Note(const char* check, std::string detail, std::string hint) {
-  Add(check, "ok", std::move(detail), std::move(hint));
+void Findings::Note(const char* check, const std::string& detail, std::string hint) {
+  Add(check, "ok", detail, std::move(hint));
 }
 
-void Findings::Warn(const char* check, std::string detail, std::string hint) {
-  Add(check, "warning", std::move(detail), std::move(hint));
+void Findings::Warn(const char* check, const std::string& detail, std::string hint) {
+  Add(check, "warning", detail, std::move(hint));
 }
 
-void Findings::Problem(const char* check, std::string detail, std::string hint) {
-  Add(check, "problem", std::move(detail), std::move(hint));
+void Findings::Problem(const char* check, const std::string& detail, std::string hint) {
+  Add(check, "problem", detail, std::move(hint));
 }
 
 }  // namespace outbox::admin

@@ -14,12 +14,12 @@ namespace outbox::admin {
 
 class Findings {
  public:
-  void Ok(const char* check, std::string detail);
+  void Ok(const char* check, const std::string& detail);
   // All is well, and somebody may have meant otherwise.
-  void Note(const char* check, std::string detail, std::string hint);
-  void Warn(const char* check, std::string detail, std::string hint);
-  void Problem(const char* check, std::string detail, std::string hint);
-  using Way = void (Findings::*)(const char* check, std::string detail, std::string hint);
+  void Note(const char* check, const std::string& detail, std::string hint);
+  void Warn(const char* check, const std::string& detail, std::string hint);
+  void Problem(const char* check, const std::string& detail, std::string hint);
+  using Way = void (Findings::*)(const char* check, const std::string& detail, std::string hint);
   const std::vector<Row>& rows() const { return rows_; }
 
   // From now on what is wrong follows from something that comes first: hints begin with what to do about that. Called
@@ -27,7 +27,7 @@ class Findings {
   void Before(std::string first) { first_ = first_.empty() ? std::move(first) : first_; }
 
  private:
-  void Add(const char* check, const char* status, std::string detail, std::string hint);
+  void Add(const char* check, const char* status, const std::string& detail, std::string hint);
   std::vector<Row> rows_;
   std::string first_;
 };

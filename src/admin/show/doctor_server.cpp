@@ -153,7 +153,7 @@ std::string MendStanding(int pid) {
 // Looked at twice, since the whole machine may have been stopped, and gone on just now.
 std::map<int, WorkerView> FindStandstills() {
   constexpr long kLookAgain = 500;  // milliseconds
-  const std::map<int, WorkerView> before = ReadStandstills();
+  std::map<int, WorkerView> before = ReadStandstills();
   if (before.empty()) {
     return before;
   }
