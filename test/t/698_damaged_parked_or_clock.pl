@@ -43,6 +43,7 @@ ok(wait_until(sub { answer($lag) =~ / [01] unknown unknown$/ }, 20), 'outbox.lag
 is(answer($left_out), 'parked', 'metrics(), too');
 like(answer(q(SELECT count(*) FROM outbox.pg_stat_progress_outbox)), qr/^\d+$/, 'and what is under way');
 like(answer(q(SELECT string_agg("check", ' ') FROM outbox.doctor() WHERE status = 'problem')), qr/\bparked\b/, 'doctor() has it');
+like(answer(q(SELECT detail FROM outbox.doctor() WHERE "check" = 'parked' AND status = 'problem')), qr/ base\/\d+\/\d+ is outbox_internal\.parked\./, 'and which table it is');
 my ($mend) = $page =~ /^(SET zero_damaged_pages = on; VACUUM FULL outbox_internal\.server_run;) RESET/m or die 'the page has no recipe';
 $node->psql('postgres', $mend =~ s/server_run/parked/r =~ s/zero_damaged_pages = on; /zero_damaged_pages = on;\n/r);
 my ($left) = answer($lag) =~ /(\d+) 0$/;

@@ -80,6 +80,23 @@ struct Check {
   void (*look)(Findings*);
 };
 
+// Of a file that an error of a page names: " base/5/16643 is outbox_internal.lane."
+std::string NameFile(const outbox::Error& error) {
+  std::string said;
+  if (outbox::pg::IsUnreadable(error.code)) {
+    static_cast<void>(outbox::pg::TryPart(outbox::pg::ConcernsPart, [&] {
+      for (const Row& row : RunSql(Access::kRead,
+                                   "SELECT f.name, c.oid::regclass FROM pg_class c, "
+                                   "substring($1 FROM '(?:base|pg_tblspc)/[^ \":]*/[0-9]+') f (name) "
+                                   "WHERE pg_relation_filepath(c.oid) = f.name",
+                                   {Cell(error.message)})) {
+        said = " " + row[0].value_or("") + " is " + row[1].value_or("") + ".";
+      }
+    }));
+  }
+  return said;
+}
+
 // What ends one check ends no other: a page that cannot be read is when one wants to know of everything else.
 template <typename Look>
 bool Try(const char* name, Findings* findings, const Look& look) {
@@ -88,13 +105,13 @@ bool Try(const char* name, Findings* findings, const Look& look) {
     return true;
   }
   const outbox::Error& error = status.error();
-  findings->Problem(
-      name,
-      "This check failed, and could not look at all that it looks at: " + error.message + " (" + error.code + ").",
-      outbox::pg::IsUnreadable(error.code) ? outbox::pg::kUnreadableHint
-      : outbox::pg::NamesLockSetting(error.message)
-          ? outbox::pg::kOutOfLocksHint
-          : "The server's log has the whole error. The other checks are not concerned.");
+  findings->Problem(name,
+                    "This check failed, and could not look at all that it looks at: " + error.message + " (" +
+                        error.code + ")." + NameFile(error),
+                    outbox::pg::IsUnreadable(error.code) ? outbox::pg::kUnreadableHint
+                    : outbox::pg::NamesLockSetting(error.message)
+                        ? outbox::pg::kOutOfLocksHint
+                        : "The server's log has the whole error. The other checks are not concerned.");
   return false;
 }
 
