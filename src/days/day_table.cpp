@@ -62,11 +62,13 @@ Relation OpenSpareTableForEmit(int32 day) {
   if (table == nullptr) {
     char name[NAMEDATALEN];
     DayTableName(DayTableKind::kLog, day, name);
-    ereport(ERROR,
-            (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-             errmsg("there is no table for an event: neither \"%s\" nor \"log_spare\" is there", name),
-             errhint("outbox_internal.log_spare belongs to the extension, whose owner restores it. A keeper makes "
-                     "day tables where max_worker_processes has room for one.")));
+    ereport(
+        ERROR,
+        (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+         errmsg("there is no table for an event: neither \"%s\" nor \"log_spare\" is there", name),
+         errhint("A keeper makes day tables where max_worker_processes has room for one. outbox_internal.log_spare "
+                 "belongs to the extension: where outbox.version() shows two versions, ALTER EXTENSION outbox UPDATE "
+                 "makes it; else the owner of the extension restores it.")));
   }
   CheckDayTable(table, true);
   pg::NoteEmittedToSpare();
