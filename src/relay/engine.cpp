@@ -178,11 +178,6 @@ bool Engine::HasDestination(DestinationId id) const {
   return destination != nullptr && !destination->removing;
 }
 
-const sink::Health* Engine::DestinationHealth(DestinationId id) const {
-  const Destination* destination = impl_->Find(id);
-  return destination == nullptr ? nullptr : &destination->health();
-}
-
 bool Engine::AddLane(const LaneId& id, std::shared_ptr<const format::RouteSpec> spec, LaneLogs logs,
                      DestinationId destination_id) {
   if (stopping_ || HasLane(id) || !HasDestination(destination_id)) {
@@ -346,6 +341,7 @@ void Engine::Destinations(std::vector<DestinationStatus>* destinations) const {
     status.deaths = static_cast<int64_t>(destination->deaths());
     status.renewals = destination->renewals();
     status.warning = destination->warning(impl_->turn.now);
+    status.sink_warning = destination->sink_warning();
     const RetryWarning& retries = destination->retry().warning();
     status.retry_trouble = retries.Now(impl_->turn.now);
     status.retry_trouble_since = retries.since();

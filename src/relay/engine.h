@@ -49,8 +49,6 @@ class Engine {
   // Releases its lanes (they come out of TakeGone), then closes the sink.
   void RemoveDestination(DestinationId id, int64_t deadline);
   bool HasDestination(DestinationId id) const;
-  // nullptr when there is none. Until the next call.
-  const sink::Health* DestinationHealth(DestinationId id) const;
 
   // Returns false if the engine has that lane already or the destination is missing (then nothing happened, and `logs`
   // are freed).

@@ -388,8 +388,8 @@ void RelayPublisher::ShowDestinations(const RelayState& state, int64_t now) {
         return lane.second.destination == status.id && !lane.second.route.config.paused;
       });
       incidents_.SeeDestination(status, known->second.name, paused, now);
-      if (const sink::Health* health = state.engine.DestinationHealth(status.id); health != nullptr) {
-        incidents_.SeeWarning(health->warning, known->second.name, shown.slot);
+      if (status.sink_warning != nullptr) {
+        incidents_.SeeWarning(*status.sink_warning, known->second.name, shown.slot);
       }
       if (status.warning != nullptr && status.warning->code == pg::kOffsetsWentBack) {  // of an earlier sink
         incidents_.SeeWarning(*status.warning, known->second.name, shown.slot);

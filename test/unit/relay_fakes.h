@@ -191,6 +191,10 @@ class FakeSink : public sink::Sink {
     health_.sending = sending;
     ++health_.changes;
   }
+  void SetWarning(Error warning) {
+    health_.warning = std::move(warning);
+    ++health_.changes;
+  }
   void SetDown(Error error) {
     health_.up = false;
     health_.error = std::move(error);

@@ -79,6 +79,34 @@ TEST_F(ParkedTest, WhyTheRetrySinkTakesNothingIsTold) {
   EXPECT_EQ(destinations[0].retry_trouble, nullptr);
 }
 
+// A quota that only a replay meets, say: the lanes' sink has nothing to send. What the lanes' sink warns of comes
+// first.
+TEST_F(ParkedTest, WhatTheRetrySinkWarnsOfIsTold) {
+  FailAlone();
+  sink->DeliverAll();
+  RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
+  std::vector<DestinationStatus> destinations;
+  retry->SetWarning({ErrorClass::kDestination, "THROTTLED", "its brokers throttle it"});
+  engine->Destinations(&destinations);
+  ASSERT_NE(destinations[0].warning, nullptr);
+  EXPECT_EQ(destinations[0].warning->code, "THROTTLED");
+  EXPECT_EQ(destinations[0].sink_warning, destinations[0].warning) << "for the log";
+  EXPECT_TRUE(destinations[0].only_warning);
+  sink->SetWarning({ErrorClass::kDestination, "EVICTION", "it evicts"});
+  engine->Destinations(&destinations);
+  EXPECT_EQ(destinations[0].sink_warning->code, "EVICTION");
+  sink->SetWarning({});
+  // The sink has gone, and with it what it said.
+  for (int i = 0; i < 3; i++) {
+    retry->DeliverAll();
+    Turn();
+  }
+  RunUntil(clock.now + 60'000'000);
+  ASSERT_EQ(retry, nullptr);
+  engine->Destinations(&destinations);
+  EXPECT_EQ(destinations[0].warning, nullptr);
+}
+
 // A Redis that lets nobody else in refuses each try at once: that is told as well, once it has lasted, and whether it
 // is over.
 TEST_F(ParkedTest, WhyTheRetrySinkRefusesAllIsTold) {

@@ -110,6 +110,7 @@ struct DestinationStatus : DestinationView {
   DestinationId id = 0;
   Error reason;                          // why it is not closed; ok() when it is
   const Error* warning = nullptr;        // usable, but a person should look; nullptr: none
+  const Error* sink_warning = nullptr;   // of these, what its sinks tell of themselves
   const Error* retry_trouble = nullptr;  // of these, what only the sink of events that are tried again meets
   int64_t retry_trouble_since = 0;       // monotonic
   bool retries_work = false;             // the last of that is over because something was answered there

@@ -71,9 +71,19 @@ class Destination {
     warn_until_ = now + kWarnMicros;
   }
   const Error* warning(int64_t now) const {
-    return !warning_.ok() && now < warn_until_ ? &warning_
-           : !health().warning.ok()            ? &health().warning
-                                               : retry_.warning().Now(now);
+    if (!warning_.ok() && now < warn_until_) {
+      return &warning_;
+    }
+    const Error* of_sink = sink_warning();
+    return of_sink != nullptr ? of_sink : retry_.warning().Now(now);
+  }
+  // What its sinks warn of themselves; nullptr: nothing. The second one goes with its warning a minute after it was
+  // last used: it could not find out sooner that a quota throttles it no more.
+  const Error* sink_warning() const {
+    const sink::Health* second = retry_.health();
+    return !health().warning.ok()                       ? &health().warning
+           : second != nullptr && !second->warning.ok() ? &second->warning
+                                                        : nullptr;
   }
 
   // --- sending ---
