@@ -117,6 +117,33 @@ TEST(KafkaTopic, APartitionThatGrowsHasLostNothing) {
   EXPECT_EQ(topic.WentBack(1, 4, 4), -1);  // it goes on from there
 }
 
+TEST(KafkaTopic, FewerPartitionsThanItHadAreBelievedLater) {
+  Topic topic("t", kSecond);
+  int64_t before = 0;
+  topic.Counted(3, 0);
+  topic.WentBack(2, 7, 9);
+  topic.WentBack(8, 0, 99);
+  topic.Counted(9, kSecond);
+  EXPECT_EQ(topic.fewer_at, -1);
+  topic.Counted(3, 2 * kSecond);
+  EXPECT_FALSE(topic.SeemsToHaveFewer(11 * kSecond));
+  topic.Counted(3, 8 * kSecond);  // does not put it off
+  EXPECT_TRUE(topic.SeemsToHaveFewer(12 * kSecond));
+  topic.Counted(9, 13 * kSecond);  // a broker that had not heard of those that were added
+  EXPECT_FALSE(topic.SeemsToHaveFewer(100 * kSecond));
+  EXPECT_EQ(topic.TakeGone(9, &before), -1);
+
+  topic.Counted(2, 20 * kSecond);
+  topic.Reset();  // by whichever producer
+  EXPECT_TRUE(topic.SeemsToHaveFewer(30 * kSecond));
+  EXPECT_EQ(topic.TakeGone(1, &before), 2);
+  EXPECT_EQ(before, 9);
+  topic.fewer_at = -1;
+  topic.Counted(1, 200 * kSecond);
+  EXPECT_EQ(topic.fewer_at, -1) << "it is told once";
+  EXPECT_EQ(topic.WentBack(8, 0, 3), -1) << "one that is added later is another";
+}
+
 // Of a topic that took nothing the cluster is asked before each try anyway: what it says may be worth one at once.
 TEST(KafkaTopicTrouble, MoreReplicasInSyncAreWorthATry) {
   TopicTrouble trouble;

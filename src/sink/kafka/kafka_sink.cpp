@@ -114,7 +114,7 @@ void KafkaSink::AppendWaits(std::vector<WaitSpec>* waits) {
     if (waiting_records_ > 0 && throttle_.until() > now_) {
       earlier(throttle_.until());
     }
-    if (in_library_ > 0 || stalled_.in_part || throttle_.on()) {
+    if (in_library_ > 0 || stalled_.asks || throttle_.on()) {
       earlier(stalled_.next_at);
     }
   }
@@ -181,7 +181,7 @@ void KafkaSink::Advance(int64_t now) {
   }
   if (now >= stalled_.next_at) {
     stalled_.next_at = now + kSecond;
-    AskForLeaders();
+    AskForPartitions(now);
     FindStalled(now);
     EndCareful();
   }

@@ -138,12 +138,13 @@ class KafkaSink : public Sink {
   void LimitsAnswered(Topic* topic, rd_kafka_event_t* event, int64_t now);
 
   // stalled.cpp: topics that take nothing.
-  void AskForLeaders();
+  void AskForPartitions(int64_t now);
   bool Lacks(const Topic& topic, const Record& record) const;
   bool OnlyLeaderless(const Topic& topic, int64_t since);
   void FindStalled(int64_t now);
   void FailStalled(std::vector<std::string>* bytes);
   bool AskCluster(Topic* topic);
+  void TellGone(Topic* topic, size_t count, int64_t now);
   void ClusterAnswered(const TopicAnswer& answer);
   void NoteMissing(int code);
 

@@ -204,6 +204,8 @@ void KafkaSink::Learned(Topic* topic, int32_t at_least) {
   topic->counted_at = now_;
   topic->recount = false;
   topic->sticky = -1;
+  topic->Counted(topic->partitions.size(), now_);
+  stalled_.asks |= topic->fewer_at >= 0;
 }
 
 // The class of a refusal with this code at this moment: an error of unclear origin is charged to the topic after a

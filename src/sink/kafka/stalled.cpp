@@ -7,6 +7,7 @@
 #include "base/monotonic.h"
 #include "sink/kafka/errors.h"
 #include "sink/kafka/kafka_sink.h"
+#include "sink/went_back.h"
 
 namespace outbox::sink::kafka {
 namespace {
@@ -79,12 +80,13 @@ bool KafkaSink::OnlyLeaderless(const Topic& topic, int64_t since) {
   return true;
 }
 
-// While records are refused for partitions that have no leader: have they one by now?
-void KafkaSink::AskForLeaders() {
-  stalled_.in_part = false;
+// While records are refused for partitions that have no leader: have they one by now? And where a topic seems to have
+// fewer partitions than it had: has it?
+void KafkaSink::AskForPartitions(int64_t now) {
+  stalled_.asks = false;
   for (auto& [name, topic] : topics_) {
-    if (topic->trouble.in_part()) {
-      stalled_.in_part = true;
+    stalled_.asks |= topic->trouble.in_part() || topic->fewer_at >= 0;
+    if (topic->trouble.in_part() || topic->SeemsToHaveFewer(now)) {
       AskCluster(topic.get());
     }
   }
@@ -230,6 +232,13 @@ void KafkaSink::NoteMissing(int code) {
   }
 }
 
+void KafkaSink::TellGone(Topic* topic, size_t count, int64_t now) {
+  int64_t before = -1;
+  if (const int32_t gone = topic->TakeGone(count, &before); gone >= 0) {
+    health_.Lost(PartitionGone(topic->name, gone, before, count), now);
+  }
+}
+
 void KafkaSink::ClusterAnswered(const TopicAnswer& answer) {
   if (answer.answered) {
     health_.AnsweredSomething(now_);
@@ -248,6 +257,12 @@ void KafkaSink::ClusterAnswered(const TopicAnswer& answer) {
   }
   topic->trouble.Answered(answer, now_);
   NoteMissing(answer.answered ? answer.code : RD_KAFKA_RESP_ERR_NO_ERROR);
+  if (topic->SeemsToHaveFewer(now_) && answer.answered) {
+    topic->fewer_at = -1;  // where it is missing by now, it is counted again when it is there
+    if (answer.code == RD_KAFKA_RESP_ERR_NO_ERROR) {
+      TellGone(topic, answer.leaders.size(), now_);
+    }
+  }
   if (producers_.taking() && topic->state == TopicState::kUnknown && !topic->waiting.empty()) {
     AskAbout(topic);
   }

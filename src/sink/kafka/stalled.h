@@ -18,7 +18,7 @@ struct StalledSearch {
   int64_t early_at = 0;       // while other topics wait, none of a broker that refuses ends a producer sooner before
   int64_t sending_until = 0;  // something goes out slowly
   int64_t lingers_until = 0;  // the library may keep back what it was given last, to fill a batch
-  bool in_part = false;       // partitions of a topic have no leader: the cluster is asked whether they have
+  bool asks = false;          // there are topics of which the cluster is, or will be, asked each second
   bool found = false;         // the producer ends because of them
 };
 

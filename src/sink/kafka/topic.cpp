@@ -1,9 +1,17 @@
 #include "sink/kafka/topic.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
+#include "base/monotonic.h"
+
 namespace outbox::sink::kafka {
+namespace {
+
+constexpr int64_t kFewerMicros = 10 * kSecond;
+
+}  // namespace
 
 void Topic::LineUp() {
   for (auto partition = partitions.rbegin(); partition != partitions.rend(); ++partition) {
@@ -59,6 +67,22 @@ int64_t Topic::WentBack(int32_t partition, int64_t first, int64_t last) {
   }
   const int64_t before = std::exchange(ends[at], last);
   return first <= before ? before : -1;
+}
+
+void Topic::Counted(size_t count, int64_t now) {
+  const auto gone = ends.begin() + static_cast<std::ptrdiff_t>(std::min(count, ends.size()));
+  const bool fewer = std::any_of(gone, ends.end(), [](int64_t end) { return end >= 0; });
+  fewer_at = !fewer ? -1 : fewer_at < 0 ? now + kFewerMicros : fewer_at;
+}
+
+int32_t Topic::TakeGone(size_t count, int64_t* before) {
+  int32_t first = -1;
+  for (size_t i = ends.size(); i > count; --i) {
+    first = ends[i - 1] >= 0 ? static_cast<int32_t>(i - 1) : first;
+  }
+  *before = first >= 0 ? ends[static_cast<size_t>(first)] : -1;
+  ends.resize(std::min(ends.size(), count));
+  return first;
 }
 
 uint32_t Topic::Puzzled(int32_t partition) {

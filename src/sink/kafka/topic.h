@@ -79,6 +79,7 @@ struct Topic {
   Care care;
   // By partition: where the newest record is that was acknowledged; -1: not known.
   std::vector<int64_t> ends;
+  int64_t fewer_at = -1;  // when the cluster is to be asked whether it has fewer partitions than these; -1: never
   // Refusals in a row with a code of note kCapped, by partition (the first: no partition).
   std::vector<uint32_t> puzzles;
 
@@ -88,6 +89,13 @@ struct Topic {
   // Records were acknowledged at these offsets, `first` to `last`. Returns where the newest one was before, if these
   // are not behind it: a partition only grows, so it has lost that. Else -1.
   int64_t WentBack(int32_t partition, int64_t first, int64_t last);
+  // Its number of partitions seems to be this. Brokers learn of partitions that are added by and by: where that is
+  // fewer than were known, the cluster has to say so, a while later.
+  void Counted(size_t count, int64_t now);
+  bool SeemsToHaveFewer(int64_t now) const { return fewer_at >= 0 && now >= fewer_at; }
+  // The cluster says so. Returns the first partition with acknowledged records that is no more, and in `before` where
+  // its newest one was; -1: none. Those are forgotten.
+  int32_t TakeGone(size_t count, int64_t* before);
   // Counts a refusal of unknown meaning; returns how many there were in a row. `partition` -1: none.
   uint32_t Puzzled(int32_t partition);
   // What waits for a partition waits for the topic itself, in the same order.
