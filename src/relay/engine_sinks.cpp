@@ -11,9 +11,11 @@ bool Engine::Impl::PollSinks(bool watch) {
   for (const auto& [id, destination] : destinations) {
     results.clear();
     places.clear();
+    const int64_t submitted = destination->submissions().oldest();
     destination->sink()->Poll(&results);
     destination->sink()->TakePlaces(&places);
     for (const sink::Result& result : results) {
+      destination->submissions().Resolved(result.first_seq, result.count);
       auto found = flows.find(result.flow);
       if (found != flows.end()) {
         found->second->OnResult(result, turn);
@@ -23,7 +25,7 @@ bool Engine::Impl::PollSinks(bool watch) {
       if (auto found = flows.find(place.flow); found != flows.end()) {
         found->second->OnPlace(place);
       }
-      destination->CheckPlace(place, turn.now, turn.clock->WallMicros());
+      destination->CheckPlace(/*second=*/false, place, submitted, turn.now, turn.clock->WallMicros());
     }
     worked |= !results.empty();
     worked |= CheckServer(destination.get());
@@ -155,9 +157,11 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
   }
   results.clear();
   places.clear();
+  const int64_t submitted = retry.submissions().oldest();
   retry.sink()->Poll(&results);
   retry.sink()->TakePlaces(&places);
   for (const sink::Result& result : results) {
+    retry.submissions().Resolved(result.first_seq, result.count);
     if (ParkedQueue* queue = QueueOf(result.flow)) {
       queue->OnResult(result, turn);
     } else if (auto found = flows.find(result.flow); found != flows.end()) {
@@ -170,7 +174,9 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
     } else if (auto found = flows.find(place.flow); found != flows.end()) {
       found->second->OnPlace(place);
     }
+    destination->CheckPlace(/*second=*/true, place, submitted, turn.now, turn.clock->WallMicros());
   }
+  destination->KeepLost(turn.now);
   MeetTogether(destination);
   if (!results.empty()) {
     uint64_t count = 0;
@@ -186,7 +192,7 @@ bool Engine::Impl::PollRetrySink(Destination* destination) {
       retry.warning().OnRefusal(why, destination->breaker().closed(), turn.now);
     }
   }
-  const SinkDeath death = retry.TakeDeath();
+  const SinkDeath death = destination->TakeSecondDeath();
   if (death != SinkDeath::kNone) {
     ForLanesOf(destination, [&](Lane* lane) { lane->OnSecondSinkDied(death); });
     ForQueuesOf(destination, [&](ParkedQueue* queue) { queue->OnSinkDied(death); });
@@ -261,7 +267,7 @@ void Engine::Impl::TakeBack(Destination* destination, SinkUse use) {
 }
 
 void Engine::Impl::CloseRetrySink(Destination* destination) {
-  destination->retry().Close();
+  destination->CloseSecond();
   ForLanesOf(destination, [](Lane* lane) { lane->OnSinkReplaced(SinkUse::kSecond); });
   ForQueuesOf(destination, [](ParkedQueue* queue) { queue->OnSinkClosed(); });
 }

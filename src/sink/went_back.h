@@ -9,6 +9,9 @@
 
 namespace outbox::sink {
 
+// The code of what follows.
+inline constexpr const char* kOffsetsWentBack = "OFFSETS_WENT_BACK";
+
 // A partition only grows. `before`: the newest offset that was acknowledged until then; `offset`: the later event's;
 // `wall`: when, in Unix microseconds.
 Error OffsetsWentBack(const std::string& topic, int32_t partition, int64_t before, int64_t offset, int64_t wall);

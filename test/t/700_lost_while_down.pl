@@ -71,5 +71,17 @@ $kafka->restart;
 delivered('shop', 1, 'to a sink that is new');
 ok(wait_until(sub { told() =~ /up to offset 7, .* a later event at 5$/ }, 30), 'told') or diag told();
 
+# And where the next event to that partition is a delayed one, which goes by a sink of its own.
+delivered('shop', 3, 'more');
+ok(noted('t/0": ..., "8"'), 'noted');
+$node->stop('immediate');
+$kafka->kill9;
+ok(copy('before', 'data'), 'once more');
+$kafka->restart;
+$node->start;
+is(told(), '', 'nothing is told of it yet');
+sql(q(SELECT outbox.emit_text('shop', '1', 'e', 'later', deliver_at => clock_timestamp() + interval '1 s')));
+ok(wait_until(sub { told() =~ /up to offset 8, .* a later event at 5$/ }, 30), 'told') or diag told();
+
 no_server_crashed($node);
 done_testing();

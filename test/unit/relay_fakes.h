@@ -91,6 +91,10 @@ class FakeSink : public sink::Sink {
     results->insert(results->end(), results_.begin(), results_.end());
     results_.clear();
   }
+  void TakePlaces(std::vector<sink::Place>* taken) override {
+    taken->insert(taken->end(), places.begin(), places.end());
+    places.clear();
+  }
   void AppendWaits(std::vector<sink::WaitSpec>* waits) override { waits->push_back({7, true, false, -1}); }
   const sink::Health& health() const override { return health_; }
   void Close() override {
@@ -191,6 +195,12 @@ class FakeSink : public sink::Sink {
     health_.sending = sending;
     ++health_.changes;
   }
+  // All that is pending is delivered, to that place of partition 0 of topic "t".
+  void DeliverAt(const char* first, const char* last) {
+    places.push_back({0, "t", 0, first, last});
+    health_.cluster = "c";
+    DeliverAll();
+  }
   void SetWarning(Error warning) {
     health_.warning = std::move(warning);
     ++health_.changes;
@@ -227,6 +237,7 @@ class FakeSink : public sink::Sink {
   std::vector<std::string> asked;
   int met_again = 0;
   std::vector<std::string> admitted;
+  std::vector<sink::Place> places;  // taken with the next results
   std::deque<Pending> pending;
   std::function<void(const Pending&)> on_submit;
   std::function<void()> on_poll;

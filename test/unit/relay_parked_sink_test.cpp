@@ -1,6 +1,7 @@
 // The sink for parked events, and lanes that leave with some of them claimed.
 #include "relay/destination/retry_warning.h"
 #include "relay_parked_fixture.h"
+#include "sink/went_back.h"
 
 namespace outbox::relay {
 namespace {
@@ -105,6 +106,58 @@ TEST_F(ParkedTest, WhatTheRetrySinkWarnsOfIsTold) {
   ASSERT_EQ(retry, nullptr);
   engine->Destinations(&destinations);
   EXPECT_EQ(destinations[0].warning, nullptr);
+}
+
+// A partition that has lost what it had acknowledged to the lanes' sink, which writes nothing there now.
+TEST_F(ParkedTest, ALossThatTheRetrySinkMeetsIsToldForAnHour) {
+  FailAlone();
+  sink->DeliverAt("7", "11");
+  RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
+  clock.now += 1;
+  retry->DeliverAt("5", "5");
+  Turn();
+  std::vector<DestinationStatus> destinations;
+  engine->Destinations(&destinations);
+  ASSERT_NE(destinations[0].warning, nullptr);
+  EXPECT_EQ(destinations[0].warning->code, "OFFSETS_WENT_BACK");
+  while (retry != nullptr) {
+    retry->DeliverAll();
+    RunUntil(clock.now + 10'000'000);
+  }
+  engine->Destinations(&destinations);
+  EXPECT_NE(destinations[0].warning, nullptr) << "its sink has gone";
+  RunUntil(clock.now + 3'600'000'000);
+  engine->Destinations(&destinations);
+  EXPECT_EQ(destinations[0].warning, nullptr);
+}
+
+TEST_F(ParkedTest, WhatWasOnItsWayAtTheRetrySinkShowsNoLoss) {
+  FailAlone();
+  sink->DeliverAll();
+  RunUntil(RowOf(first).due - FakeClock::kWallAtZero);
+  ASSERT_FALSE(retry->pending.empty());
+  Emit("z");
+  Turn();
+  clock.now += 1;
+  sink->DeliverAt("11", "11");
+  Turn();
+  clock.now += 1;
+  retry->DeliverAt("10", "10");
+  Turn();
+  std::vector<DestinationStatus> destinations;
+  engine->Destinations(&destinations);
+  EXPECT_EQ(destinations[0].warning, nullptr);
+  // It was acknowledged; and what that sink itself finds lost is told when it has gone, too.
+  clock.now += 1;
+  ASSERT_FALSE(retry->pending.empty());
+  retry->SetWarning({ErrorClass::kDestination, sink::kOffsetsWentBack, "topic \"t\" has lost something"});
+  while (retry != nullptr) {
+    retry->DeliverAll();
+    RunUntil(clock.now + 10'000'000);
+  }
+  engine->Destinations(&destinations);
+  ASSERT_NE(destinations[0].warning, nullptr);
+  EXPECT_EQ(destinations[0].warning->code, "OFFSETS_WENT_BACK");
 }
 
 // A Redis that lets nobody else in refuses each try at once: that is told as well, once it has lasted, and whether it

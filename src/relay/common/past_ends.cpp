@@ -20,63 +20,59 @@ int64_t Offset(std::string_view text) {
 
 }  // namespace
 
-void PastEnds::Set(const View& at, int64_t offset, Ends* ends) {
-  if (auto found = ends->find(at); found != ends->end()) {
-    found->second = offset;
-  } else if (ends->size() < kMost) {
-    ends->emplace(at, offset);
+PastEnds::End* PastEnds::At(std::string_view topic, int32_t partition) {
+  const View at(topic, partition);
+  if (auto found = ends_.find(at); found != ends_.end()) {
+    return &found->second;
   }
+  return ends_.size() < kMost ? &ends_.emplace(at, End()).first->second : nullptr;
 }
 
-Error PastEnds::OnPlace(const sink::Place& place, const std::string& cluster, int64_t now, int64_t wall) {
+Error PastEnds::OnPlace(const Teller& teller, const sink::Place& place, int64_t now, int64_t wall) {
   if (place.partition < 0) {
     return {};
   }
-  if (cluster.empty()) {
-    if (waiting_.size() < kMost) {
-      waiting_.push_back(place);
+  std::vector<Waiting>& waiting = waiting_[teller.second];
+  if (teller.cluster.empty()) {
+    if (waiting.size() < kMost) {
+      waiting.push_back({place, teller.submitted});
     }
     return {};
   }
-  if (cluster != cluster_) {
-    past_.clear();
-    present_.clear();
-    cluster_ = cluster;
-  }
   Error told;
-  for (const sink::Place& one : std::exchange(waiting_, {})) {
-    Error news = Check(one, now, wall);
+  for (const Waiting& one : std::exchange(waiting, {})) {
+    Error news = Check({teller.second, one.submitted, teller.cluster}, one.place, now, wall);
     told = told.ok() ? std::move(news) : std::move(told);
   }
-  Error news = Check(place, now, wall);
+  Error news = Check(teller, place, now, wall);
   return told.ok() ? news : told;
 }
 
-Error PastEnds::Check(const sink::Place& place, int64_t now, int64_t wall) {
-  const View at(place.topic, place.partition);
+Error PastEnds::Check(const Teller& teller, const sink::Place& place, int64_t now, int64_t wall) {
   const int64_t first = Offset(place.first);
   const int64_t last = Offset(place.last);
   if (first < 0 || last < 0) {
     return {};
   }
-  Set(at, last, &present_);
-  const auto found = past_.find(at);
-  const int64_t before = found == past_.end() ? -1 : found->second;
-  if (found != past_.end()) {
-    past_.erase(found);
+  End* end = At(place.topic, place.partition);
+  if (end == nullptr) {
+    return {};
   }
-  if (first > before || (told_at_ >= 0 && now < told_at_ + kTellAgain)) {
+  const End before = std::exchange(*end, {last, now, lives_[teller.second], teller.cluster});
+  if (before.life == end->life || before.cluster != end->cluster) {
+    return {};  // its own, which it compares itself; or nobody's of there
+  }
+  if (before.told >= teller.submitted) {
+    if (before.offset > last) {  // the other one's record came later, though it was told sooner
+      *end = before;
+    }
+    return {};
+  }
+  if (first > before.offset || (told_at_ >= 0 && now < told_at_ + kTellAgain)) {
     return {};
   }
   told_at_ = now;
-  return sink::OffsetsWentBack(place.topic, place.partition, before, first, wall);
-}
-
-void PastEnds::Renew() {
-  waiting_.clear();
-  for (const auto& [at, offset] : std::exchange(present_, {})) {
-    Set(at, offset, &past_);
-  }
+  return sink::OffsetsWentBack(place.topic, place.partition, before.offset, first, wall);
 }
 
 }  // namespace outbox::relay

@@ -1,9 +1,12 @@
-// Where the newest records are that a destination acknowledged to earlier sinks [-]: those of a worker before this one,
-// and those whose process has died. A sink knows by itself what it was told (sink/kafka/topic.h); but brokers that lose
-// what they had not written to disk often do so together with the server that this worker runs in.
+// Where the newest records are that a destination acknowledged to other sinks than the one in hand [-]: those of a
+// worker before this one, those whose process has died, and the other one of the two that a destination has. A sink
+// knows by itself what it was told (sink/kafka/topic.h); but brokers that lose what they had not written to disk often
+// do so together with the server that this worker runs in, and what one of the two sinks writes where the end was hides
+// from the other one that it was there.
 //
-// A partition of one cluster only grows, whoever writes to it. So the first place there that a sink is told must be
-// behind all that earlier ones were.
+// A partition of one cluster only grows, whoever writes to it. So a record that was submitted when an acknowledgement
+// had been told must be behind that. One that was submitted before says nothing: its own acknowledgement may have been
+// told later.
 //
 // Single-threaded. Owned by the destination.
 #pragma once
@@ -29,14 +32,27 @@ class PastEnds {
   PastEnds() = default;
   explicit PastEnds(std::string cluster) : cluster_(std::move(cluster)) {}
 
-  // An offset that was acknowledged in that cluster.
-  void Add(std::string_view topic, int32_t partition, int64_t offset) { Set({topic, partition}, offset, &past_); }
-  // The sink has delivered there. `cluster`: that it is connected to; "": not known yet, then the place waits until it
-  // is. Returns what is to be told of it, of many partitions the first in a minute; else ok(). `now`: monotonic,
-  // `wall`: Unix, both in microseconds.
-  Error OnPlace(const sink::Place& place, const std::string& cluster, int64_t now, int64_t wall);
-  // Another sink, or another process of it: what this one was told is of the past.
-  void Renew();
+  // The sink that tells of a place.
+  struct Teller {
+    bool second;                 // which of the two
+    int64_t submitted;           // when the oldest of the records there was submitted, or before that
+    const std::string& cluster;  // that it is connected to; "": not known yet, then the place waits until it is
+  };
+
+  // An offset that was acknowledged in that cluster to a worker before this one.
+  void Add(std::string_view topic, int32_t partition, int64_t offset) {
+    if (End* end = At(topic, partition); end != nullptr) {
+      *end = {offset, -1, 0, cluster_};
+    }
+  }
+  // The sink has delivered there. Returns what is to be told of it, of many partitions the first in a minute; else
+  // ok(). `now`: monotonic, `wall`: Unix, both in microseconds.
+  Error OnPlace(const Teller& teller, const sink::Place& place, int64_t now, int64_t wall);
+  // Another sink, or another process of it: what the one before was told is another's.
+  void Renew(bool second) {
+    waiting_[second].clear();
+    lives_[second] = ++newest_life_;
+  }
 
  private:
   using View = std::tuple<std::string_view, int32_t>;
@@ -44,15 +60,25 @@ class PastEnds {
     using is_transparent = void;
     bool operator()(const View& a, const View& b) const { return a < b; }
   };
-  using Ends = std::map<std::tuple<std::string, int32_t>, int64_t, Less>;  // by topic and partition
+  struct End {
+    int64_t offset = -1;  // as it was told last, not the highest: where some was lost, that is no more
+    int64_t told = -1;    // when
+    uint32_t life = 0;    // to which sink; 0: before this worker
+    std::string cluster = {};
+  };
+  struct Waiting {
+    sink::Place place;
+    int64_t submitted;
+  };
 
-  static void Set(const View& at, int64_t offset, Ends* ends);
-  Error Check(const sink::Place& place, int64_t now, int64_t wall);
+  End* At(std::string_view topic, int32_t partition);  // made if it is new; nullptr: there are too many
+  Error Check(const Teller& teller, const sink::Place& place, int64_t now, int64_t wall);
 
-  std::string cluster_;  // whose offsets these are
-  Ends past_;            // what the sink has not come to yet
-  Ends present_;         // of this sink: what it was told last, not the highest: where some was lost, that is no more
-  std::vector<sink::Place> waiting_;
+  std::string cluster_;                                         // of what is added
+  std::map<std::tuple<std::string, int32_t>, End, Less> ends_;  // by topic and partition
+  std::vector<Waiting> waiting_[2];                             // of each sink
+  uint32_t lives_[2] = {1, 2};
+  uint32_t newest_life_ = 2;
   int64_t told_at_ = -1;
 };
 

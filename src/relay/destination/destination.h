@@ -21,6 +21,7 @@
 #include "relay/destination/retry_sink.h"
 #include "relay/destination/server_check.h"
 #include "relay/destination/sink_watch.h"
+#include "relay/destination/submissions.h"
 #include "relay/destination/turn_spacing.h"
 #include "sink/sink.h"
 
@@ -89,18 +90,11 @@ class Destination {
   // --- sending ---
   // A new sink waits for the old one's records: nothing is submitted meanwhile.
   bool accepting() const { return next_sink_ == nullptr; }
-  uint64_t next_seq() const { return next_seq_; }
+  Submissions& submissions() { return submissions_; }
   // The records get seqs from next_seq() on.
-  void Submit(uint32_t flow, uint32_t epoch, uint32_t count, std::string records) {
-    sink::Batch batch;
-    batch.flow = flow;
-    batch.epoch = epoch;
-    batch.first_seq = next_seq_;
-    batch.count = count;
-    batch.records = std::move(records);
-    next_seq_ += count;
+  void Submit(uint32_t flow, uint32_t epoch, uint32_t count, std::string records, int64_t now) {
     spacing_.OnSubmitted(count);
-    sink_->Submit(std::move(batch));
+    sink_->Submit(submissions_.Take(flow, epoch, count, std::move(records), now));
   }
   TurnSpacing& spacing() { return spacing_; }
   // See SinkWatch.
@@ -108,16 +102,35 @@ class Destination {
   SinkDeath TakeDeath() {
     const SinkDeath death = watch_.TakeDeath(health());
     if (death != SinkDeath::kNone) {
-      past_.Renew();
+      past_.Renew(/*second=*/false);
     }
     return death;
   }
   uint64_t deaths() const { return watch_.total_deaths(); }
+  SinkDeath TakeSecondDeath() {
+    const SinkDeath death = retry_.TakeDeath();
+    if (death != SinkDeath::kNone) {
+      past_.Renew(/*second=*/true);
+    }
+    return death;
+  }
+  void CloseSecond() {
+    retry_.Close();
+    past_.Renew(/*second=*/true);
+  }
 
-  // Its sink has delivered there: whether that shows that something is lost.
-  void CheckPlace(const sink::Place& place, int64_t now, int64_t wall) {
-    if (Error lost = past_.OnPlace(place, health().cluster, now, wall); !lost.ok()) {
+  // A sink, which is there, has delivered at that place what was submitted at `submitted` or later: whether that shows
+  // that something is lost.
+  void CheckPlace(bool second, const sink::Place& place, int64_t submitted, int64_t now, int64_t wall) {
+    const sink::Health& health = second ? *retry_.health() : sink_->health();
+    if (Error lost = past_.OnPlace({second, submitted, health.cluster}, place, now, wall); !lost.ok()) {
       Warn(std::move(lost), now, true);
+    }
+  }
+  // What the second sink itself has found lost is told for an hour, too, though it is closed before.
+  void KeepLost(int64_t now) {
+    if (const Error* lost = retry_.TakeLost(); lost != nullptr) {
+      Warn(*lost, now, true);
     }
   }
 
@@ -146,7 +159,8 @@ class Destination {
     sink_->Close();
     sink_ = next_sink_ != nullptr ? std::move(next_sink_) : factory_();
     server_check_.Reset();
-    past_.Renew();
+    submissions_.Forget();
+    past_.Renew(/*second=*/false);
     watch_.Begin(health());
   }
 
@@ -189,7 +203,7 @@ class Destination {
   int64_t drain_deadline_ = 0;
   Breaker breaker_;
   PoisonTurns turns_;
-  uint64_t next_seq_ = 1;  // goes on with a new sink: never reused
+  Submissions submissions_;
   SinkWatch watch_;
   uint64_t renewals_ = 0;
   size_t max_ = 0;

@@ -13,6 +13,7 @@
 #include "relay/destination/poison_search.h"
 #include "relay/destination/retry_warning.h"
 #include "relay/destination/sink_watch.h"
+#include "relay/destination/submissions.h"
 #include "sink/sink.h"
 
 namespace outbox::relay {
@@ -24,7 +25,7 @@ class RetrySink {
   bool there() const { return sink_ != nullptr; }
   // Whether records may be submitted: not while an old sink waits for its last records.
   bool accepting() const { return !retiring_; }
-  uint64_t next_seq() const { return next_seq_; }
+  Submissions& submissions() { return submissions_; }
   uint64_t under_way() const { return under_way_; }  // records without an outcome
   const sink::Health* health() const { return sink_ == nullptr ? nullptr : &sink_->health(); }
 
@@ -45,18 +46,11 @@ class RetrySink {
       watch_.Begin(sink_->health());
     }
   }
-  // After Ensure. The records get seqs from next_seq() on; these are never reused, also by another sink.
+  // After Ensure. The records get seqs from next_seq() on.
   void Submit(uint32_t flow, uint32_t epoch, uint32_t count, std::string records, int64_t now) {
-    sink::Batch batch;
-    batch.flow = flow;
-    batch.epoch = epoch;
-    batch.first_seq = next_seq_;
-    batch.count = count;
-    batch.records = std::move(records);
-    next_seq_ += count;
     under_way_ += count;
     used_at_ = now;
-    sink_->Submit(std::move(batch));
+    sink_->Submit(submissions_.Take(flow, epoch, count, std::move(records), now));
   }
   // Each turn, before close_at(): while its bytes move, its records are not forgotten.
   void Look(int64_t now) {
@@ -89,6 +83,7 @@ class RetrySink {
   // While there is one; see SinkWatch.
   bool TakeRecovered() { return watch_.TakeRecovered(sink_->health()); }
   SinkDeath TakeDeath() { return watch_.TakeDeath(sink_->health()); }
+  const Error* TakeLost() { return watch_.TakeLost(sink_->health()); }
   // Turns of those that send here: parked events of all lanes of the destination, and side lanes that try their topic.
   PoisonTurns& turns() { return turns_; }
   const PoisonTurns& turns() const { return turns_; }
@@ -123,6 +118,7 @@ class RetrySink {
       sink_.reset();
     }
     server_run_.clear();
+    submissions_.Forget();
     under_way_ = 0;
     sending_ = false;
     turns_.End(turns_.holder(), false, used_at_);
@@ -137,7 +133,7 @@ class RetrySink {
 
   std::unique_ptr<sink::Sink> sink_;
   std::string server_run_;
-  uint64_t next_seq_ = 1;
+  Submissions submissions_;
   uint64_t under_way_ = 0;  // records without an outcome
   PoisonTurns turns_;
   int64_t used_at_ = 0;

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <utility>
 
 #include "sink/sink.h"
+#include "sink/went_back.h"
 
 namespace outbox::relay {
 
@@ -31,6 +33,7 @@ class SinkWatch {
     unready_ = now.unready_deaths;
     kills_ = now.kills;
     unready_kills_ = now.unready_kills;
+    lost_.clear();
   }
   // Returns true once after it went from down to up (or down and up between two calls). `held`: something else keeps it
   // from being used.
@@ -53,6 +56,14 @@ class SinkWatch {
            : before + kills == died ? SinkDeath::kKilled
                                     : SinkDeath::kDied;
   }
+  // What it has found lost, once for each; else nullptr.
+  const Error* TakeLost(const sink::Health& now) {
+    if (now.warning.code != sink::kOffsetsWentBack || now.warning.message == lost_) {
+      return nullptr;
+    }
+    lost_ = now.warning.message;
+    return &now.warning;
+  }
   // As TakeDeath() has counted them, of all sinks that were watched.
   uint64_t total_deaths() const { return total_deaths_; }
 
@@ -64,6 +75,7 @@ class SinkWatch {
   uint64_t kills_ = 0;
   uint64_t unready_kills_ = 0;
   uint64_t total_deaths_ = 0;
+  std::string lost_;
 };
 
 }  // namespace outbox::relay

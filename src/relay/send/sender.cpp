@@ -100,7 +100,8 @@ uint32_t Sender::LimitToSuspects(uint64_t first, uint32_t count) const {
 }
 
 uint64_t Sender::next_seq() const {
-  return at_ == SinkUse::kSecond ? destination_->retry().next_seq() : destination_->next_seq();
+  return at_ == SinkUse::kSecond ? destination_->retry().submissions().next_seq()
+                                 : destination_->submissions().next_seq();
 }
 
 void Sender::Submit(uint32_t more_flow, uint32_t count, std::string records, const TurnContext& turn) {
@@ -108,7 +109,7 @@ void Sender::Submit(uint32_t more_flow, uint32_t count, std::string records, con
     destination_->retry().Ensure(destination_->factory());
     destination_->retry().Submit(flow_ + more_flow, epoch_, count, std::move(records), turn.now);
   } else {
-    destination_->Submit(flow_ + more_flow, epoch_, count, std::move(records));
+    destination_->Submit(flow_ + more_flow, epoch_, count, std::move(records), turn.now);
   }
   destination_->breaker().OnSent(flow_, at_ == SinkUse::kSecond);
   meter_->Submitted(count);
