@@ -6,7 +6,7 @@ use warnings;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-plan skip_all => 'no dpkg compares versions here' if system('dpkg --version >/dev/null 2>&1') != 0;
+foreach my $tool (qw(dpkg git)) { plan skip_all => "no $tool here" if system("$tool --version >/dev/null 2>&1") != 0 }
 my $tree = PostgreSQL::Test::Utils::tempdir() . '/clone';
 system(qq{mkdir -p '$tree/scripts' '$tree/debian' && cp '$ENV{OUTBOX_TOP}/scripts/lib.sh' '$tree/scripts'}) == 0 or die 'cp';
 append_to_file("$tree/debian/changelog", "outbox (0.2-1) unstable; urgency=medium\n\n  * New.\n");
