@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/monotonic.h"
+#include "sink/serve.h"
 #include "sink/spawn.h"
 
 namespace outbox::sink {
@@ -173,6 +174,9 @@ std::string ChildProcess::ExitText() const {
     const int number = WTERMSIG(status_);
     return "the sink process was ended by signal " + std::to_string(number) + " (" + strsignal(number) + ")" +
            (number == SIGSYS ? ": a seccomp filter that the server runs under does not let it be" : "");
+  }
+  if (WEXITSTATUS(status_) == kExitShutOut) {
+    return "the sink process ended so that a new one reads a renewed file that its options name";
   }
   return "the sink process ended with exit code " + std::to_string(WEXITSTATUS(status_));
 }

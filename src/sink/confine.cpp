@@ -1,5 +1,6 @@
 #include "sink/confine.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <stdlib.h>
@@ -8,7 +9,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "base/fault_point.h"
@@ -111,24 +115,52 @@ bool IsDirectory(const std::string& path) {
   return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+// What is at `path`, by way of links; {0, 0}: nothing.
+using Identity = std::pair<dev_t, ino_t>;
+Identity IdentityOf(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 ? Identity(status.st_dev, status.st_ino) : Identity();
+}
+
+// A name, and what it led to when that was admitted: landlock admits what is there, not what a name leads to later.
+struct Named {
+  std::string path;
+  std::array<Identity, 3> admitted;
+};
+
+std::array<Identity, 3> LeadsTo(const std::string& path) {
+  return {IdentityOf(path), IdentityOf(DirectoryOf(path) + "/"), IdentityOf(DirectoryOf(Resolved(path)) + "/")};
+}
+
+bool Refused(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const bool refused = fd < 0 && errno == EACCES;
+  if (fd >= 0) {
+    close(fd);
+  }
+  return refused;
+}
+
+std::vector<Named>& AllNamed() {
+  static auto* all = new std::vector<Named>();
+  return *all;
+}
+
 // A file that an option names, and its directory: a renewed file is another one under the same name. A directory only
-// where no data directory is opened with it; returns false where that is so.
-bool AdmitNamed(const std::string& path, const DataDirectories& data, FileRules* rules) {
+// where no data directory is opened with it.
+void AdmitNamed(const std::string& path, const DataDirectories& data, FileRules* rules) {
+  AllNamed().push_back({path, LeadsTo(path)});  // before: what comes in between counts as later
   std::vector<std::string> directories{DirectoryOf(path), DirectoryOf(Resolved(path))};
   if (IsDirectory(path)) {
     directories.push_back(path);
   } else {
     rules->Admit(path, kRead);
   }
-  bool all = true;
   for (const std::string& directory : directories) {
-    if (directory.empty() || data.TouchedOrAnothers(directory)) {
-      all = false;
-    } else {
+    if (!directory.empty() && !data.TouchedOrAnothers(directory)) {
       rules->Admit(directory, kRead);
     }
   }
-  return all;
 }
 
 }  // namespace
@@ -145,9 +177,8 @@ void ConfineSockets() {
   }
 }
 
-std::vector<std::string> ConfineFiles(const FileNeeds& needs) {
+void ConfineFiles(const FileNeeds& needs) {
   FileRules rules;
-  std::vector<std::string> unrenewed;
   if (rules.usable() && !kSanitized && OUTBOX_FAULT_VALUE("sink.without_landlock") == 0) {
     const DataDirectories data(needs.data_directory);
     const auto admit_apart = [&](const std::string& directory, uint64_t rights) {
@@ -186,9 +217,7 @@ std::vector<std::string> ConfineFiles(const FileNeeds& needs) {
     admit_apart(DirectoryOf(Resolved("/etc/resolv.conf")), kRead);
     rules.Admit("/dev/null", kReadFile | kWriteFile);
     for (const std::string& file : needs.files) {
-      if (!AdmitNamed(file, data, &rules)) {
-        unrenewed.push_back(file);
-      }
+      AdmitNamed(file, data, &rules);
     }
     for (const char* name : {"SSL_CERT_FILE", "SSL_CERT_DIR", "OPENSSL_CONF", "KRB5_CONFIG", "TZDIR"}) {
       const char* value = getenv(name);
@@ -213,7 +242,12 @@ std::vector<std::string> ConfineFiles(const FileNeeds& needs) {
 #ifdef OUTBOX_FAULT_POINTS
   TryToEscape();
 #endif
-  return unrenewed;
+}
+
+bool ShutOutOfRenewed() {
+  return landlock_on && std::any_of(AllNamed().begin(), AllNamed().end(), [](const Named& named) {
+           return Refused(named.path) && LeadsTo(named.path) != named.admitted;
+         });
 }
 
 std::string DescribeConfinement() {

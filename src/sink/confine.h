@@ -41,9 +41,12 @@ struct FileNeeds {
   std::string data_directory;      // the server's own
   bool temporary = false;          // the sink needs /tmp and /var/tmp
 };
-// After ConfineProcess(), before any thread is started. Returns those of `files` that are read as they are now, and not
-// what is put into their place later: their directories stay closed.
-std::vector<std::string> ConfineFiles(const FileNeeds& needs);
+// After ConfineProcess(), before any thread is started.
+void ConfineFiles(const FileNeeds& needs);
+// Whether one of `files` cannot be read where its name leads to by now, other than when ConfineFiles() admitted it: by
+// a link into another directory, to another directory of the same name, or to another file where the directory stays
+// closed. A new process can be let in there.
+bool ShutOutOfRenewed();
 // "no_new_privs seccomp landlock": what is in force in this process.
 std::string DescribeConfinement();
 

@@ -165,10 +165,18 @@ class ServeLoop {
       if (state != IoState::kOk) {
         return state == IoState::kEnded ? kExitClosed : kExitNonsense;
       }
+      if (sink_ != nullptr && writer_.empty() && IsShutOut()) {
+        return kExitShutOut;
+      }
     }
   }
 
  private:
+  // One that is well goes on with what it has read, and trouble that goes by itself is waited for.
+  bool IsShutOut() const {
+    const Health& health = sink_->health();
+    return !health.up && health.error.error_class == ErrorClass::kConfig && ShutOutOfRenewed();
+  }
   // A sink that waits to be admitted writes nothing: the Admit that it waits for is behind the records, so they must be
   // read.
   bool HoldsTooMuch() const {
@@ -311,18 +319,8 @@ class ServeLoop {
     if (sink_ != nullptr || program_.checkup == nullptr || !DecodeCheckup(body, &request)) {
       return false;
     }
-    std::vector<CheckupRow> rows;
-    for (const std::string& file : Confine(request.config)) {
-      rows.push_back({"files",
-                      {},
-                      file + " is read, but not what is put into its place later: a data directory of PostgreSQL is "
-                             "above or below it, and stays closed to the sink",
-                      "Put files that are renewed into a directory of their own."});
-    }
-    for (CheckupRow& row : program_.checkup(request)) {  // the last one says what is wrong
-      rows.push_back(std::move(row));
-    }
-    writer_.Append(FrameType::kCheckupRows, EncodeCheckupRows(rows));
+    Confine(request.config);
+    writer_.Append(FrameType::kCheckupRows, EncodeCheckupRows(program_.checkup(request)));
     return true;
   }
 
@@ -341,7 +339,7 @@ class ServeLoop {
     return true;
   }
 
-  std::vector<std::string> Confine(const SinkConfig& config) const {
+  void Confine(const SinkConfig& config) const {
     FileNeeds needs;
     bool unix_sockets = false;
     for (const auto& [name, value] : config.options) {
@@ -356,7 +354,7 @@ class ServeLoop {
     if (!unix_sockets) {
       ConfineSockets();
     }
-    return ConfineFiles(needs);
+    ConfineFiles(needs);
   }
 
   // The worker takes silence for a hang. If output is queued and not taken, the worker is not reading anyway.

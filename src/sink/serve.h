@@ -14,6 +14,8 @@
 namespace outbox::sink {
 
 inline constexpr int kSinkSocket = 3;  // the descriptor a sink process finds its socket on
+// The exit code of one that ends because a new one can read files that were renewed, and it cannot (confine.h).
+inline constexpr int kExitShutOut = 3;
 
 // What an executable provides. `make` returns a sink or a reason (class kConfig: an option the library refuses); with a
 // reason the process stays, reports itself down with it, aborts what it is given and tries to make it again every few

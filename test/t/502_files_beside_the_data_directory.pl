@@ -1,6 +1,6 @@
 # Options of a destination do not open the data directory to its sink process: a file that lies beside it is read, but its directory
-# stays closed; what only begins with a slash names no file; and neither does a directory that holds a data directory. test_server() says
-# which files are not read again when they are renewed. Elsewhere a file's directory is open, as renewed certificates need it.
+# stays closed; what only begins with a slash names no file; and neither does a directory that holds a data directory. Elsewhere a file's
+# directory is open, as renewed certificates need it.
 use strict;
 use warnings;
 
@@ -21,20 +21,20 @@ Outbox::Faults::put('escape', "$data/PG_VERSION");
 sub sql { my ($query) = @_; return $node->safe_psql('postgres', $query) }
 sql('CREATE ROLE so; GRANT USAGE ON FOREIGN DATA WRAPPER outbox_kafka, outbox_redis TO so; GRANT CREATE ON DATABASE postgres TO so');
 
-# What a sink process with these options could do that was taken over, and what test_server() says of files.
+# What a sink process with these options could do that was taken over.
 sub try_with
 {
 	my ($role, $options, $wrapper) = @_;
 	unlink $result;
 	sql("SET ROLE $role; CREATE SERVER s FOREIGN DATA WRAPPER " . ($wrapper // 'outbox_kafka') . " OPTIONS ($options)");
-	my $said = sql(q{SELECT string_agg(detail || ' ' || hint, '; ') FROM outbox.test_server('s', timeout => '500 ms') WHERE "check" = 'files'});
+	sql(q{SELECT FROM outbox.test_server('s', timeout => '500 ms')});
 	my ($did) = split /\n/, eval { slurp_file($result) } // '';
 	sql('DROP SERVER s');
-	return ($did // '', $said);
+	return $did // '';
 }
 
 my $here = '"bootstrap.servers" \'127.0.0.1:1\', "security.protocol" \'ssl\'';
-my ($did) = try_with('postgres', $here);
+my $did = try_with('postgres', $here);
 if ($did !~ /landlock/)
 {
 	plan skip_all => 'no landlock on this kernel: ' . $did;
@@ -42,23 +42,20 @@ if ($did !~ /landlock/)
 my $closed = qr/ read refused list refused write refused move refused/;
 like($did, $closed, 'without any file');
 foreach my $case (
-	[ 'a file beside the data directory', 'postgres', qq("ssl.ca.location" '$beside/ca.pem'), 1 ],
-	[ 'the data directory as a file', 'postgres', qq("ssl.ca.location" '$data'), 1 ],
-	[ 'a directory above it', 'postgres', qq("ssl.crl.location" '$beside/'), 1 ],
-	[ 'a directory of it', 'postgres', qq("ssl.ca.location" '$data/global'), 1 ],
-	[ 'the root directory', 'postgres', q("ssl.ca.location" '/'), 1 ],
-	[ 'a text that is no file name', 'so', qq("client.id" '$data'), 0 ],
-	[ 'another', 'so', q("client.rack" '/'), 0 ],
-	[ 'a file apart', 'postgres', qq("ssl.ca.location" '$apart/ca.pem'), 0 ])
+	[ 'a file beside the data directory', 'postgres', qq("ssl.ca.location" '$beside/ca.pem') ],
+	[ 'the data directory as a file', 'postgres', qq("ssl.ca.location" '$data') ],
+	[ 'a directory above it', 'postgres', qq("ssl.crl.location" '$beside/') ],
+	[ 'a directory of it', 'postgres', qq("ssl.ca.location" '$data/global') ],
+	[ 'the root directory', 'postgres', q("ssl.ca.location" '/') ],
+	[ 'a text that is no file name', 'so', qq("client.id" '$data') ],
+	[ 'another', 'so', q("client.rack" '/') ],
+	[ 'a file apart', 'postgres', qq("ssl.ca.location" '$apart/ca.pem') ])
 {
-	my ($what, $role, $option, $told) = @$case;
-	my ($tried, $said) = try_with($role, "$here, $option");
-	like($tried, $closed, "$what does not open it");
-	like($said, $told ? qr/^\/\S* is read, but not what is put into its place later.*directory of their own/ : qr/^$/, '... and test_server() tells of files beside it');
+	my ($what, $role, $option) = @$case;
+	like(try_with($role, "$here, $option"), $closed, "$what does not open it");
 }
-($did, my $said) = try_with('postgres', qq(host '127.0.0.1', port '1', tls 'true', ca_file '$beside/ca.pem'), 'outbox_redis');
+$did = try_with('postgres', qq(host '127.0.0.1', port '1', tls 'true', ca_file '$beside/ca.pem'), 'outbox_redis');
 like($did, $closed, 'nor does a file of Redis');
-like($said, qr/\Q$beside\E\/ca\.pem is read/, '... which is told of alike');
 
 # Where another cluster lies: known by its PG_VERSION. And a tablespace outside.
 my $other = PostgreSQL::Test::Utils::tempdir();
@@ -66,7 +63,7 @@ mkdir $_ or die $! foreach "$other/18", "$other/18/main", "$other/space";
 append_to_file("$other/18/main/PG_VERSION", "18\n");
 append_to_file("$other/ca.pem", $certificate);
 Outbox::Faults::put('escape', "$other/18/main/PG_VERSION");
-($did) = try_with('postgres', qq($here, "ssl.ca.location" '$other/ca.pem'));
+$did = try_with('postgres', qq($here, "ssl.ca.location" '$other/ca.pem'));
 like($did, $closed, "another server's data directory");
 my $space = PostgreSQL::Test::Utils::tempdir();
 mkdir "$space/space" or die $!;
@@ -74,12 +71,12 @@ append_to_file("$space/ca.pem", $certificate);
 append_to_file("$space/space/file", "x\n");
 Outbox::Faults::put('escape', "$space/space/file");
 sql("CREATE TABLESPACE away LOCATION '$space/space'");
-($did) = try_with('postgres', qq($here, "ssl.ca.location" '$space/ca.pem'));
+$did = try_with('postgres', qq($here, "ssl.ca.location" '$space/ca.pem'));
 like($did, $closed, 'a tablespace outside of the data directory');
 # The directory of a file apart is open: what is renamed into it can be read.
 append_to_file("$apart/other", "x\n");
 Outbox::Faults::put('escape', "$apart/other");
-($did) = try_with('postgres', qq($here, "ssl.ca.location" '$apart/ca.pem'));
+$did = try_with('postgres', qq($here, "ssl.ca.location" '$apart/ca.pem'));
 like($did, qr/ read done list done write refused/, 'a directory apart is open for reading, no more');
 is(slurp_file("$data/PG_VERSION") =~ /^\d+$/ ? 1 : 0, 1, 'the data directory is as it was');
 no_server_crashed($node);
