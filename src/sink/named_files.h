@@ -1,13 +1,14 @@
 // The files that the options of a destination name: certificates, keys, authorities [-].
 //
 // They are renewed under their names, by another file or by other bytes in it, and a client library reads them once.
-// Who has made a client of them asks here whether they are others by now.
+// Who has made a client of them asks here whether they are others by now; who could make none, what is wrong with them.
 #pragma once
 
 #include <sys/stat.h>
 
 #include <initializer_list>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "sink/sink.h"
@@ -28,8 +29,13 @@ class NamedFiles {
   // Whether they have changed, and were the same at the last call: a certificate and its key are two files, of which
   // one comes first.
   bool ChangedAndSettled();
-  // Of the first that cannot be read, and why not; "": there is none.
-  std::string Unreadable() const;
+  // Of the first that cannot be used, as far as it can be told without the client library, and why not: it cannot be
+  // read, is a directory where there may be none, is empty, has no PEM texts, or they are cut short. "": there is none.
+  std::string Unusable() const;
+  // The file of that option for a message; "" where it is not set.
+  std::string Describe(const std::string& option) const;
+  // What to do about messages that have these descriptions; "" of others.
+  static const char* Hint(std::string_view message);
 
  private:
   struct State {

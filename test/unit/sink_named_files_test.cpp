@@ -74,11 +74,25 @@ TEST_F(NamedFilesTest, SettledOnceNothingMoreComes) {
   EXPECT_FALSE(files.ChangedAndSettled());
 }
 
-TEST_F(NamedFilesTest, WhatCannotBeReadIsNamed) {
+TEST_F(NamedFilesTest, WhatCannotBeUsedIsNamed) {
+  const auto of = [this](const char* name, const char* option) {
+    return NamedFiles({{option, Name(name)}}, {option}).Unusable();
+  };
+  const std::string described = "the file \"" + Name("a") + "\" of option \"ca\"";
+  EXPECT_EQ(of("a", "ca"), "could not open " + described + ": No such file or directory");
+  Write("a", "");
+  EXPECT_EQ(of("a", "ca"), described + " is empty");
   Write("a", "one");
-  EXPECT_EQ(NamedFiles({{"ca", Name("a")}}, {"ca"}).Unreadable(), "");
-  EXPECT_EQ(NamedFiles({{"ca", Name("b")}}, {"ca"}).Unreadable(),
-            "could not open the file \"" + Name("b") + "\" of option \"ca\": No such file or directory");
+  EXPECT_EQ(of("a", "ca"), described + " has no PEM text in it");
+  EXPECT_EQ(of("a", "ssl.keystore.location"), "");  // another format
+  Write("a", "-----BEGIN CERTIFICATE-----\nMII");
+  EXPECT_EQ(of("a", "ca"), described + " is cut short or damaged: a PEM text in it has no end");
+  EXPECT_STRNE(NamedFiles::Hint(of("a", "ca")), "");
+  Write("a", "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----\n");
+  EXPECT_EQ(of("a", "ca"), "");
+  EXPECT_STREQ(NamedFiles::Hint("another message"), "");
+  EXPECT_EQ(of(".", "ca"), "the file \"" + Name(".") + "\" of option \"ca\" is a directory");
+  EXPECT_EQ(of(".", "ssl.ca.location"), "");  // where one may be
 }
 
 }  // namespace

@@ -220,8 +220,14 @@ std::string Settings::Explain(int code, std::string text, int version) const {
 }
 
 std::string Settings::WhyNone(const char* said) const {
-  std::string unreadable = files.Unreadable();  // of which OpenSSL says no more than "BIO lib"
-  return unreadable.empty() ? said : unreadable;
+  std::string unusable = files.Unusable();  // of which OpenSSL says no more than "BIO lib"
+  if (!unusable.empty()) {
+    return unusable;
+  }
+  // The library names the option: "ssl.ca.location failed: ...".
+  const std::string text = said;
+  const std::string file = files.Describe(text.substr(0, text.find(' ')));
+  return file.empty() ? text : text + " (" + file + ")";
 }
 
 Status Settings::MakeConf(rd_kafka_conf_t** conf) const {

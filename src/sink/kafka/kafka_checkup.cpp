@@ -299,10 +299,12 @@ std::vector<CheckupRow> CheckUp(const CheckupRequest& request) {
   }
   if (handle == nullptr) {
     rd_kafka_conf_destroy(conf);
+    const std::string why = settings.WhyNone(text);
+    const std::string hint = NamedFiles::Hint(why);
     return {{"options",
-             {ErrorClass::kConfig, "CLIENT", settings.WhyNone(text)},
+             {ErrorClass::kConfig, "CLIENT", why},
              "",
-             "docs/options.md says what the options mean."}};
+             hint.empty() ? "docs/options.md says what the options mean." : hint}};
   }
   try {
     std::vector<CheckupRow> rows = KafkaCheckup(request, settings, handle).Run();

@@ -28,7 +28,7 @@ using BioPtr = std::unique_ptr<BIO, FreeBio>;
 
 // The reason only: OpenSSL's data strings can name files.
 Status TlsError(std::string what) {
-  const char* reason = ERR_reason_error_string(ERR_peek_last_error());
+  const char* reason = ERR_reason_error_string(ERR_peek_error());  // the first: later ones say where that went up
   ERR_clear_error();
   return Status(ErrorClass::kConfig, "TLS", std::move(what) + (reason == nullptr ? "" : std::string(": ") + reason));
 }
@@ -120,9 +120,9 @@ bool TrustPem(SSL_CTX* context, const std::string& pem) {
 }
 
 // Also of what only the passphrase was missing for.
-Status Unusable(const char* certificate, const char* key, bool asked) {
-  Status unusable = TlsError(std::string("could not use ") + certificate + " with " + key);
-  std::string encrypted = std::string("the private key of option \"") + key + kIsEncrypted;
+Status Unusable(const std::string& certificate, const std::string& key, const char* key_option, bool asked) {
+  Status unusable = TlsError("could not use " + certificate + " with " + key);
+  std::string encrypted = std::string("the private key of option \"") + key_option + kIsEncrypted;
   return asked ? Status(ErrorClass::kConfig, "TLS", std::move(encrypted)) : unusable;
 }
 
@@ -143,27 +143,30 @@ bool PresentPem(SSL_CTX* context, const std::string& certificates, const std::st
   return private_key != nullptr && SSL_CTX_use_PrivateKey(context, private_key.get()) == 1;
 }
 
-Status UseCertificates(SSL_CTX* context, const Options& options) {
+Status UseCertificates(SSL_CTX* context, const Options& options, const NamedFiles& files) {
+  ERR_clear_error();
   std::string ca_pem = TextOption(options, "ca_pem", "");
   std::string ca_file = TextOption(options, "ca_file", "");
   bool trusted = !ca_pem.empty()    ? TrustPem(context, ca_pem)
                  : !ca_file.empty() ? SSL_CTX_load_verify_locations(context, ca_file.c_str(), nullptr) == 1
                                     : SSL_CTX_set_default_verify_paths(context) == 1;
   if (!trusted) {
-    return TlsError("could not use the certificates of ca_pem or ca_file");
+    return TlsError("could not use " + (!ca_pem.empty()    ? "the certificates of option \"ca_pem\""
+                                        : !ca_file.empty() ? files.Describe("ca_file")
+                                                           : std::string("the system's certificates")));
   }
   bool asked = false;
   SSL_CTX_set_default_passwd_cb(context, NoPassphrase);
   SSL_CTX_set_default_passwd_cb_userdata(context, &asked);
   std::string certificate = TextOption(options, "certificate_pem", "");
   if (!certificate.empty() && !PresentPem(context, certificate, TextOption(options, "key_pem", ""), &asked)) {
-    return Unusable("certificate_pem", "key_pem", asked);
+    return Unusable("option \"certificate_pem\"", "option \"key_pem\"", "key_pem", asked);
   }
   std::string file = TextOption(options, "certificate_file", "");
   if (!file.empty() &&
       (SSL_CTX_use_certificate_chain_file(context, file.c_str()) != 1 ||
        SSL_CTX_use_PrivateKey_file(context, TextOption(options, "key_file", "").c_str(), SSL_FILETYPE_PEM) != 1)) {
-    return Unusable("certificate_file", "key_file", asked);
+    return Unusable(files.Describe("certificate_file"), files.Describe("key_file"), "key_file", asked);
   }
   SSL_CTX_set_default_passwd_cb_userdata(context, nullptr);
   return {};
@@ -273,9 +276,9 @@ Status TlsContext::Read() {
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   bool verify = BoolOption(options_, "tls_verify", true);
   SSL_CTX_set_verify(context.get(), verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, nullptr);
-  if (Status status = UseCertificates(context.get(), options_); !status.ok()) {
-    std::string unreadable = files.Unreadable();  // says more than OpenSSL does
-    return unreadable.empty() ? status : Status(ErrorClass::kConfig, "TLS", std::move(unreadable));
+  if (Status status = UseCertificates(context.get(), options_, files); !status.ok()) {
+    std::string unusable = files.Unusable();  // says more than OpenSSL does
+    return unusable.empty() ? status : Status(ErrorClass::kConfig, "TLS", std::move(unusable));
   }
   SSL_CTX_free(std::exchange(context_, context.release()));  // sessions that were begun keep theirs
   files_ = std::move(files);
@@ -305,7 +308,7 @@ const char* TlsHint(const std::string& message) {
     return "Does the server speak TLS at that port (its tls-port), in a version of 1.2 or newer? One that wants a "
            "certificate is shown certificate_pem and key_pem.";
   }
-  return "";
+  return NamedFiles::Hint(message);
 }
 
 Status MakeTls(const Options& options, std::shared_ptr<TlsContext>* tls) {
