@@ -285,7 +285,7 @@ void CheckMayEmit() {
   if (RecoveryInProgress()) {
     ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION), errmsg("cannot emit an event on a standby"),
                     errdetail("This server is in recovery and takes no writes."),
-                    errhint(OUTBOX_RECOVERY_HINT("Connect to the primary."))));
+                    errhint("%s", pg::RecoveryHint("Connect to the primary."))));
   }
   if (XactReadOnly) {
     ereport(ERROR,

@@ -99,7 +99,7 @@ void CheckConsumer(const text* consumer, const char* function) {
   if (RecoveryInProgress()) {
     ereport(ERROR, (errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION), errmsg("cannot receive an event on a standby"),
                     errdetail("outbox.%s() writes a mark, in the transaction that handles the event.", function),
-                    errhint(OUTBOX_RECOVERY_HINT("Send it to the primary."))));
+                    errhint("%s", pg::RecoveryHint("Send it to the primary."))));
   }
   PreventCommandIfReadOnly(psprintf("outbox.%s()", function));
 }

@@ -22,9 +22,12 @@ inline bool IsPausedAtTarget() {
   return recoveryTarget != RECOVERY_TARGET_UNSET && GetRecoveryPauseState() == RECOVERY_PAUSED;
 }
 
-}  // namespace outbox::pg
-
 // The HINT of what does not go during recovery: how a server that waits at its target gets out of it, or `on_standby`,
-// a literal. A macro, so that scripts/check-errors reads both texts where they are given.
-#define OUTBOX_PAUSED_AT_TARGET "Recovery is paused at its target: SELECT pg_wal_replay_resume() ends it."
-#define OUTBOX_RECOVERY_HINT(on_standby) (::outbox::pg::IsPausedAtTarget() ? OUTBOX_PAUSED_AT_TARGET : (on_standby))
+// which is a literal where it is given: scripts/check-errors reads both. Plain code.
+inline constexpr const char* kPausedAtTarget =
+    "Recovery is paused at its target: SELECT pg_wal_replay_resume() ends it.";
+inline const char* RecoveryHint(const char* on_standby) {
+  return IsPausedAtTarget() ? kPausedAtTarget : on_standby;
+}
+
+}  // namespace outbox::pg

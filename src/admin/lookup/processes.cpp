@@ -107,27 +107,29 @@ pg::Identities CountIdentities() {
   return identities;
 }
 
-const BarredServer* ServerBars() {
-  static constexpr BarredServer kSingleUser = {
-      "single-user", "this server runs in single-user mode",
-      "This server runs in single-user mode: it publishes nothing until it is started as usual."};
-  static constexpr BarredServer kPaused = {"standby", "recovery is paused at its target",
-                                           OUTBOX_PAUSED_AT_TARGET " It publishes nothing until then."};
-  static constexpr BarredServer kStandby = {"standby", "this server is a standby",
-                                            "This is a standby: it publishes nothing until it is promoted."};
-  return !IsUnderPostmaster       ? &kSingleUser
-         : !RecoveryInProgress()  ? nullptr
-         : pg::IsPausedAtTarget() ? &kPaused
-                                  : &kStandby;
+std::optional<BarredServer> ServerBars() {
+  if (!IsUnderPostmaster) {
+    return BarredServer{"single-user", "this server runs in single-user mode",
+                        "This server runs in single-user mode: it publishes nothing until it is started as usual."};
+  }
+  if (!RecoveryInProgress()) {
+    return std::nullopt;
+  }
+  if (pg::IsPausedAtTarget()) {
+    return BarredServer{"standby", "recovery is paused at its target",
+                        std::string(pg::kPausedAtTarget) + " It publishes nothing until then."};
+  }
+  return BarredServer{"standby", "this server is a standby",
+                      "This is a standby: it publishes nothing until it is promoted."};
 }
 
 Cell WhyNobodyWorks() {
   if (CountRelays(ReadWorkerViews()) > 0) {
     return Cell();
   }
-  const BarredServer* barred = ServerBars();
+  const std::optional<BarredServer> barred = ServerBars();
   return pg::Shared() == nullptr      ? "outbox is not in shared_preload_libraries"
-         : barred != nullptr          ? barred->why
+         : barred.has_value()         ? barred->why
          : CountIdentities().IsCopy() ? "this outbox is a copy: outbox.adopt() has it publish from here"
          : !pg::settings.enabled      ? "outbox.enabled is off"
          : pg::settings.workers == 0  ? "outbox.workers is 0"

@@ -1,6 +1,9 @@
 // How many background processes are wanted, are running, and have room [P].
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "admin/common/query.h"
 #include "admin/lookup/shared_views.h"
 #include "pg/identity.h"
@@ -53,10 +56,10 @@ pg::Identities CountIdentities();
 struct BarredServer {
   const char* state;  // in a word, as outbox.process has it
   const char* why;    // in the middle of a sentence
-  const char* text;   // until when
+  std::string text;   // until when
 };
-// This server as one of these; nullptr: it is none.
-const BarredServer* ServerBars();
+// This server as one of these; nothing: it is none.
+std::optional<BarredServer> ServerBars();
 
 // Why nothing is published at all; nothing: a relay worker of this database runs.
 Cell WhyNobodyWorks();

@@ -130,7 +130,7 @@ bool LookFirst(const char* name, bool (*look)(Findings*), Findings* findings) {
 
 Findings LookAtAll() {
   Findings findings;
-  if (const BarredServer* barred = ServerBars(); barred != nullptr && RecoveryInProgress()) {
+  if (const std::optional<BarredServer> barred = ServerBars(); barred && RecoveryInProgress()) {
     CheckStandby(*barred, &findings);
     return findings;
   }

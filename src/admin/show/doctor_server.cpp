@@ -347,7 +347,7 @@ void CheckProcesses(Findings* findings) {
   if (pg::Shared() == nullptr) {
     return;
   }
-  if (const BarredServer* barred = ServerBars()) {
+  if (const std::optional<BarredServer> barred = ServerBars()) {
     findings->Warn("launcher", barred->text, "Start it as usual: what is emitted meanwhile is published then.");
     findings->Before(
         "The server has to be started as usual first, see the check \"launcher\". If it is still said then: ");

@@ -137,7 +137,7 @@ OUTBOX_FUNCTION(outbox_process) {
   if (outbox::pg::Shared() == nullptr) {
     return static_cast<Datum>(0);
   }
-  if (const BarredServer* barred = ServerBars()) {
+  if (const std::optional<BarredServer> barred = ServerBars()) {
     result.Add({Cell(), Cell("launcher"), Cell("0"), Cell("0"), Cell(barred->state), Cell(barred->text)});
     return static_cast<Datum>(0);
   }

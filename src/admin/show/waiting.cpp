@@ -61,7 +61,7 @@ uint64 AskForBarrier() {
   RequirePreload();
   if (RecoveryInProgress()) {
     throw UserError{ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, "nothing is published during recovery", "",
-                    OUTBOX_RECOVERY_HINT("Wait on the primary server.")};
+                    outbox::pg::RecoveryHint("Wait on the primary server.")};
   }
   return outbox::pg::AskForBarrier(RequirePlace());
 }
