@@ -28,9 +28,10 @@ namespace outbox::sink {
 namespace {
 
 // mode: deliver, hold, die (at the first batch), report (delivers and says in health what it sees of its process),
-// poison (aborts on the payload "poison"), quit (exit code 3 at the first batch), linger (closes its socket, stays),
-// spin (an endless loop at the first batch), crash (before it is ready), refuse, late (cannot be made before there is
-// `file`), second (acknowledges the second, fourth, ... batch at once, and the others 2 ms after the first of them).
+// poison (aborts on the payload "poison"), quit (exit code 7 at the first batch), shut out (kExitShutOut then), linger
+// (closes its socket, stays), spin (an endless loop at the first batch), crash (before it is ready), refuse, late
+// (cannot be made before there is `file`), second (acknowledges the second, fourth, ... batch at once, and the others
+// 2 ms after the first of them).
 class FakeSink : public Sink {
  public:
   explicit FakeSink(std::string mode) : mode_(std::move(mode)) {
@@ -44,7 +45,10 @@ class FakeSink : public Sink {
       kill(getpid(), SIGSEGV);
     }
     if (mode_ == "quit") {
-      _exit(3);
+      _exit(7);
+    }
+    if (mode_ == "shut out") {
+      _exit(kExitShutOut);
     }
     while (mode_ == "spin") {
       getppid();

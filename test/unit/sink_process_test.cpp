@@ -149,7 +149,8 @@ TEST_F(ProcessSinkTest, SaysHowItsProcessEnded) {
 }
 
 TEST_F(ProcessSinkTest, TellsAnExitCodeAndAProcessThatLingers) {
-  const std::pair<const char*, const char*> kCases[] = {{"quit", "exit code 3"}, {"linger", "did not end by itself"}};
+  const std::pair<const char*, const char*> kCases[] = {
+      {"quit", "exit code 7"}, {"shut out", "reads a renewed file"}, {"linger", "did not end by itself"}};
   for (const auto& [mode, text] : kCases) {
     ProcessSink sink(executable_, Mode(mode));
     Driver driver(&sink);
