@@ -390,27 +390,25 @@ void CheckProcesses(Findings* findings) {
 }
 
 void CheckStandby(const BarredServer& barred, Findings* findings) {
-  const std::string until_promoted = barred.text;
   CheckPreload(findings);
   if (!CheckVersion(findings) || pg::Shared() == nullptr) {
-    findings->Ok("standby", until_promoted);
+    findings->Ok("standby", barred.text);
     return;
   }
   const Processes processes = CountProcesses();
   if (CountIdentities().IsCopy()) {
     findings->Problem(
-        "standby", until_promoted + " After that it is a copy, and silent: its outbox.instance is not its primary's.",
+        "standby", barred.text + " After that it is a copy, and silent: its outbox.instance is not its primary's.",
         "If it is to take over from its primary, set outbox.instance as it is there and restart. If it is "
         "to become a copy on purpose, all is well.");
   } else if (!pg::settings.enabled) {
-    findings->Warn("standby", until_promoted + " Nor after that: outbox.enabled is off.", kSwitchOn);
+    findings->Warn("standby", barred.text + " Nor after that: outbox.enabled is off.", kSwitchOn);
   } else if (pg::settings.workers == 0) {
-    findings->Warn("standby", until_promoted + " Nor after that: outbox.workers is 0.", kGiveWorkers);
+    findings->Warn("standby", barred.text + " Nor after that: outbox.workers is 0.", kGiveWorkers);
   } else if (processes.places == 0) {
-    findings->Problem("standby", until_promoted + " Nor after that: " + FewSlotsText(processes),
-                      FewSlotsHint(processes));
+    findings->Problem("standby", barred.text + " Nor after that: " + FewSlotsText(processes), FewSlotsHint(processes));
   } else {
-    findings->Ok("standby", until_promoted + " Then it goes on by itself.");
+    findings->Ok("standby", barred.text + " Then it goes on by itself.");
   }
 }
 

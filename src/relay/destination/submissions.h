@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -38,9 +39,9 @@ class Submissions {
     for (moment -= moment == moments_.begin() ? 0 : 1; count > 0 && moment != moments_.end(); ++moment) {
       const auto next = std::next(moment);
       const uint64_t end = next == moments_.end() ? next_seq_ : next->first_seq;
-      const uint64_t here = std::min({count, end - std::min(end, first_seq), moment->left});
-      moment->left -= here;
-      count -= std::min(count, end - std::min(end, first_seq));
+      const uint64_t here = std::min(count, end - std::min(end, first_seq));
+      moment->left -= std::min(here, moment->left);
+      count -= here;
       first_seq = std::max(first_seq, end);
     }
     while (!moments_.empty() && moments_.front().left == 0) {
