@@ -70,3 +70,55 @@ BEGIN
   END IF;
 END
 $dependents$;
+
+-- Before anything changes: all locks that the statements below take of relations that sessions use, and no wait for one of them while
+-- another is held. Sessions take them in any order (the view outbox.event, then the log; emit(), then a view of the monitoring), and
+-- whoever waited for one of them with another in his hands would be in a deadlock with some. So the first wait is for one lock alone, as long as
+-- lock_timeout lets it; those behind it may take half of deadlock_timeout together, in which short transactions end, and before
+-- anybody looks for a deadlock. What is not had by then gives all of them back, and is waited for alone next.
+-- ALTER TABLE ... OWNER TO who is it does nothing but lock one relation, of whatever kind: LOCK TABLE of a view locks what it selects from, too.
+DO $locks$
+DECLARE
+  relations CONSTANT pg_catalog.text[] := ARRAY(
+    WITH RECURSIVE ours AS (
+      SELECT d.objid AS id FROM pg_catalog.pg_depend d
+      JOIN pg_catalog.pg_extension e ON d.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
+        AND d.refobjid OPERATOR(pg_catalog.=) e.oid AND e.extname OPERATOR(pg_catalog.=) 'outbox'
+      WHERE d.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+        AND d.objsubid OPERATOR(pg_catalog.=) 0 AND d.deptype OPERATOR(pg_catalog.=) 'e'
+      UNION
+      SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN ours o ON i.inhparent OPERATOR(pg_catalog.=) o.id)
+    SELECT pg_catalog.format('ALTER TABLE %s OWNER TO %I', c.oid::pg_catalog.regclass, pg_catalog.pg_get_userbyid(c.relowner))
+    FROM pg_catalog.pg_class c JOIN ours o ON o.id OPERATOR(pg_catalog.=) c.oid
+    WHERE c.relkind OPERATOR(pg_catalog.=) ANY ('{r,p,v,S}'::"char"[])
+    ORDER BY c.relkind OPERATOR(pg_catalog.<>) 'v', c.oid);  -- a session that uses a view has that first
+  patience CONSTANT pg_catalog.int8 := (SELECT s.setting::pg_catalog.int8 FROM pg_catalog.pg_settings s WHERE s.name OPERATOR(pg_catalog.=) 'lock_timeout');
+  hurry CONSTANT pg_catalog.int8 := (SELECT s.setting::pg_catalog.int8 OPERATOR(pg_catalog./) 2 FROM pg_catalog.pg_settings s WHERE s.name OPERATOR(pg_catalog.=) 'deadlock_timeout');
+  began CONSTANT pg_catalog.timestamptz := pg_catalog.clock_timestamp();
+  alone pg_catalog.text := relations[1];
+  wanted pg_catalog.text;
+  held_since pg_catalog.timestamptz;
+BEGIN
+  LOOP
+    held_since := NULL;
+    BEGIN
+      EXECUTE alone;
+      held_since := pg_catalog.clock_timestamp();
+      FOREACH wanted IN ARRAY relations LOOP
+        PERFORM pg_catalog.set_config('lock_timeout', greatest(1, hurry OPERATOR(pg_catalog.-)
+          (1000 OPERATOR(pg_catalog.*) EXTRACT(epoch FROM pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) held_since))::pg_catalog.int8)::pg_catalog.text, true);
+        EXECUTE wanted;
+      END LOOP;
+      PERFORM pg_catalog.set_config('lock_timeout', patience::pg_catalog.text, true);
+      EXIT;
+    EXCEPTION WHEN lock_not_available THEN
+      -- All the waiting together is what lock_timeout bounds; 0 is no bound.
+      IF held_since IS NULL OR (patience OPERATOR(pg_catalog.>) 0 AND
+          (pg_catalog.clock_timestamp() OPERATOR(pg_catalog.-) began) OPERATOR(pg_catalog.>=) pg_catalog.make_interval(secs => patience OPERATOR(pg_catalog./) 1000.0)) THEN
+        RAISE;
+      END IF;
+      alone := wanted;
+    END;
+  END LOOP;
+END
+$locks$;
