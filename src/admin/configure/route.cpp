@@ -166,7 +166,8 @@ void NoteDropped(const char* name) {
   });
 }
 
-// The workers hear of both at commit: until then they go on with the route that was dropped.
+// The workers hear of both at commit: until then they go on with the route that was dropped, where it is not paused or
+// behind.
 void WarnOfBoth(const char* name) {
   Guard([name] {
     if (dropped_in != U64FromFullTransactionId(GetTopFullTransactionId()) ||
@@ -175,10 +176,15 @@ void WarnOfBoth(const char* name) {
     }
     ereport(
         WARNING,
-        (errmsg("route \"%s\" was dropped in this transaction: some events may be sent by both routes", name),
-         errdetail("Until it commits the workers go on with the route that was dropped, and the new one has started "
-                   "already: what others commit in between is for both."),
-         errhint("alter_route() changes a route and repeats nothing; else commit at once.")));
+        (errmsg("route \"%s\" was dropped in this transaction: some events may be sent by both routes, or by neither",
+                name),
+         errdetail(
+             "Until it commits the workers go on with the route that was dropped, unless something holds it up, and "
+             "the new one has started already: what others commit in between is for both. What was committed before "
+             "and is not sent by then is for neither, unless the new one starts earlier."),
+         errhint(
+             "alter_route() changes a route, repeats nothing and leaves nothing out; else commit at once, and start "
+             "the new one at a timestamp from before drop_route().")));
   });
 }
 
