@@ -99,6 +99,25 @@ SELECT outbox.skip(pg_temp.id(1), 'everywhere');
 SELECT count(*) FROM pg_temp.parked;
 DELETE FROM outbox.audit;
 
+-- on one of two routes it waits: it is edited where it may go, and the other one is named
+SELECT pg_temp.park(1, 'retrying', 'a', 'regress block'), pg_temp.park(2, 'blocked', 'a', 'regress block'), pg_temp.park(2, 'dead', 'a');
+SELECT outbox.retry(pg_temp.id(2), payload => '{"n": "mended"}');
+SELECT outbox.retry(pg_temp.id(2));
+SELECT r.name, convert_from(p.payload, 'UTF8') FROM outbox_internal.parked p JOIN outbox.route r ON r.id = p.route_id ORDER BY 1, p.created_at;
+DELETE FROM outbox_internal.parked;
+DELETE FROM outbox.audit;
+-- a dead letter of a key that is paused
+SELECT pg_temp.park(1, 'dead', 'a'), pg_temp.park(2, 'dead', 'b'), pg_temp.park(3, 'dead', 'a');
+SELECT outbox.pause('regress skip', aggregate_type => 'regress_parked', aggregate_id => 'a', reason => 'a dispute');
+BEGIN;
+SELECT outbox.retry(pg_temp.id(1));
+ROLLBACK;
+CALL outbox.redrive('regress skip', dry_run => false);
+SELECT * FROM pg_temp.parked;
+SELECT outbox.resume('regress skip', aggregate_type => 'regress_parked', aggregate_id => 'a');
+DELETE FROM outbox_internal.parked;
+DELETE FROM outbox.audit;
+
 -- edit and retry: payload, bytes, headers, topic
 SELECT pg_temp.park(1, 'dead', 'a'), pg_temp.park(2, 'dead', 'b', content_type => 'text/plain'), pg_temp.park(3, 'dead', 'c', replay => 7),
   pg_temp.park(4, 'dead', 'd'), pg_temp.park(5, 'dead', 'e');

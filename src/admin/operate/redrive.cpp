@@ -132,9 +132,14 @@ size_t BatchEnd(const std::vector<ParkedKey>& page, size_t begin, size_t most) {
   return end;
 }
 
-// Calls `apply` with batches of locked dead letters, and commits each.
+struct Done {
+  int64 events = 0;
+  int64 waiting = 0;  // of those: for their keys
+};
+
+// Calls `apply` with batches of locked dead letters, and commits each. It returns how many of them wait.
 template <typename Apply>
-int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& work, Apply&& apply) {
+Done ForEachBatch(Batches* batches, const Selection& selection, const Work& work, Apply&& apply) {
   LockToWrite({"parked"});
   int64 matched =
       Number(RunSql(Access::kWrite, (std::string("SELECT count(*) FROM ") + kDead).c_str(), selection.params)[0][0]);
@@ -143,7 +148,7 @@ int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& wor
              work.reason);
   Progress progress(work.action, selection.route.value_or(""), "dead letters", work.has);
   progress.Begin(matched, 0);
-  int64 done = 0;
+  Done done;
   int64 seen = 0;
   ParkedKey last = {0, -200000000000000, "00000000-0000-0000-0000-000000000000", -1};
   for (std::vector<ParkedKey> page = NextPage(selection, last); !page.empty(); page = NextPage(selection, last)) {
@@ -156,24 +161,25 @@ int64 ForEachBatch(Batches* batches, const Selection& selection, const Work& wor
       std::vector<ParkedRow> rows = LockDead(batch);
       if (!rows.empty()) {
         outbox::pg::NoteParkedChange();
-        apply(&rows);
+        done.waiting += apply(&rows);
       }
       batches->Commit();
-      done += static_cast<int64>(rows.size());
+      done.events += static_cast<int64>(rows.size());
       seen += static_cast<int64>(end - at);
       progress.At(seen, std::max(seen, matched));
       if (changing) {
         batches->GiveWay();
       }
       if (work.per_second > 0) {
-        batches->Throttle(done, work.per_second);
+        batches->Throttle(done.events, work.per_second);
       }
     }
   }
   WriteAudit(work.action, selection.route, Cell(),
-             JsonObject().AddRaw("filter", selection.text).Add("done", done).Add("step", Cell("end")), work.reason);
-  if (seen > done) {
-    Notice(CountText(seen - done, kDeadLetter) +
+             JsonObject().AddRaw("filter", selection.text).Add("done", done.events).Add("step", Cell("end")),
+             work.reason);
+  if (seen > done.events) {
+    Notice(CountText(seen - done.events, kDeadLetter) +
            " had changed or were locked by another session, and stay as they are");
   }
   return done;
@@ -189,11 +195,15 @@ Datum Run(FunctionCallInfo fcinfo, const char* procedure, Work work, Apply&& app
   if (work.per_second > 0) {
     work.batch = std::max<int64>(1, std::min(work.batch, static_cast<int64>(work.per_second)));
   }
-  int64 events = work.dry_run ? Report(selection, work.would) : ForEachBatch(&batches, selection, work, apply);
+  const Done done =
+      work.dry_run ? Done{.events = Report(selection, work.would)} : ForEachBatch(&batches, selection, work, apply);
+  const int64 events = done.events;
   const std::string star = StarInKeyHint(selection.params[3]);
   Notice(work.dry_run ? "dry run: " + CountText(events, "dead letter matches", "dead letters match")
                       : CountText(events, kDeadLetter) + " " + work.has,
-         "",
+         done.waiting == 0 ? ""
+                           : "Of these wait: " + std::to_string(done.waiting) +
+                                 ". Their keys are paused, or have earlier events that have not gone yet.",
          work.dry_run && events > 0 ? std::string("dry_run => false ") + work.does + "."
          : events == 0
              ? star + (star.empty() ? "" : " ") +
@@ -223,8 +233,9 @@ OUTBOX_FUNCTION(outbox_redrive) {
         left.push_back(before);
       }
     }
-    MakeDue(*rows, &passed);
+    const int64 waiting = MakeDue(*rows, &passed);
     PromoteKeysOf(left);  // in the key that it stays in a row goes before what waited for it
+    return waiting;
   });
 }
 
@@ -236,5 +247,6 @@ OUTBOX_FUNCTION(outbox_discard_dead_letters) {
   return Run(fcinfo, "outbox.discard_dead_letters()", work, [&](std::vector<ParkedRow>* rows) {
     Remove(*rows, "discarded");
     PromoteKeysOf(*rows);
+    return int64{0};
   });
 }

@@ -1,6 +1,4 @@
 // outbox.retry(): a parked event is tried at once, as it is or edited [P].
-#include <exception>
-
 #include "admin/common/operation.h"
 #include "admin/operate/parked_rows.h"
 #include "emit/arguments.h"
@@ -161,21 +159,26 @@ void CheckMayGo(const ParkedRow& row) {
   }
 }
 
-// An event that waits on one route does not keep it from being sent on another; it is an error if it may be sent on
-// none.
-void KeepThoseThatMayGo(std::vector<ParkedRow>* rows) {
+// An event that waits on one route does not keep it from being sent on another: of which it waits on, a NOTICE says so.
+// It is an error if it may be sent on none.
+void KeepThoseThatMayGo(std::vector<ParkedRow>* rows, bool edited) {
   std::vector<ParkedRow> going;
-  std::exception_ptr refusal;
+  std::vector<std::pair<std::string, UserError>> staying;
   for (const ParkedRow& row : *rows) {
     try {
       CheckMayGo(row);
       going.push_back(row);
-    } catch (const UserError&) {
-      refusal = refusal ? refusal : std::current_exception();
+    } catch (const UserError& refusal) {
+      staying.emplace_back(row.route, refusal);
     }
   }
   if (going.empty()) {
-    std::rethrow_exception(refusal);
+    throw staying.at(0).second;
+  }
+  for (const auto& [route, refusal] : staying) {
+    Notice(refusal.message + (edited ? ", and stays as it was on route \"" : ", on route \"") + route + "\"",
+           refusal.detail,
+           refusal.hint + (edited ? " Then retry() with the same changes edits it on that route, too." : ""));
   }
   rows->swap(going);
 }
@@ -190,7 +193,7 @@ OUTBOX_FUNCTION(outbox_retry) {
   Edit edit = ReadEdit(fcinfo);
   std::vector<ParkedRow> rows = LockParked(id, route, Wanted::kSent);
   Resolver resolver;
-  KeepThoseThatMayGo(&rows);
+  KeepThoseThatMayGo(&rows, edit.any());
   for (ParkedRow& row : rows) {
     JsonObject detail = AuditedRow(row);
     if (edit.any()) {
@@ -208,9 +211,8 @@ OUTBOX_FUNCTION(outbox_retry) {
   int64 waiting = MakeDue(rows);
   PromoteKeysOf(before);
   if (waiting > 0) {
-    Notice("event " + *id + " waits behind an earlier event of its key",
-           "It is tried when that one is delivered, skipped or discarded.",
-           "outbox.blocked_key shows who waits for whom.");
+    Notice("event " + *id + " waits for its key", "The key is paused, or an earlier event of it has not gone yet.",
+           "outbox.blocked_key shows what is paused, and who waits for whom.");
   }
   PG_RETURN_INT64(static_cast<int64>(rows.size()));
 }
