@@ -10,6 +10,9 @@
 
 extern "C" {
 #include "access/genam.h"
+#include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
 #include "catalog/index.h"
 #include "catalog/pg_am.h"
 #include "common/hashfn.h"
@@ -222,6 +225,14 @@ void CheckVisible(const Found& found) {
   }
 }
 
+// Who is told of the first event relies on it once he has committed, and writes nothing for which that commit would
+// wait. It may be of a transaction whose own has not waited for the disk.
+void BeOnDisk(const Found& found) {
+  if (synchronous_commit > SYNCHRONOUS_COMMIT_OFF && !TransactionIdIsCurrentTransactionId(found.taker)) {
+    XLogFlush(TransactionIdGetCommitLSN(found.taker));
+  }
+}
+
 }  // namespace
 
 void CheckDedupeKey(const NewEvent* event) {
@@ -264,6 +275,7 @@ bool TakeKey(NewEvent* event, void (*stamp)(NewEvent*)) {
     }
     if (found.taken) {
       CheckVisible(found);
+      BeOnDisk(found);
       event->id = found.id;
       event->created_at = found.at;
       event->repeated = true;

@@ -123,6 +123,18 @@ sql(q(UPDATE outbox_internal.emit_key_spare SET at = at - interval '30 days'; SE
 ok(wait_for_value($node, q(SELECT pg_relation_size('outbox_internal.emit_key_spare')), 0), 'and is when all have expired');
 is(sql('SHOW outbox.dedupe_retention'), '7d', 'seven days by default');
 
+# --- what a repeat relies on is on disk when it has committed: the writer of the WAL would come seconds later ---
+$node->append_conf('postgresql.conf', 'wal_writer_delay = 10s');
+$node->restart;
+# (Once before: what the first use of a page adds to the WAL would wake it.)
+my ($once, $again) = map { emit('async', $_) . ' AS id' } 'async', 'again';
+is(sql(join(";\n", emit('warm'), emit('warm'), 'SELECT FROM pg_switch_wal()', 'SET synchronous_commit = off', "$once \\gset\nSELECT pg_current_wal_insert_lsn() AS lsn \\gset\n"
+		. "SELECT :'lsn' > pg_current_wal_flush_lsn()", 'SET synchronous_commit = on', "SELECT :'id' = id FROM ($again) e", "SELECT :'lsn' <= pg_current_wal_flush_lsn()")) =~ s/^.{36}$//mgr =~ s/\n+//gr,
+	'ttt', 'a commit that waited for no disk, repeated by one that does: then it is there');
+$node->stop('immediate');
+$node->start;
+is(events('async'), 1, 'and has outlived a stop right behind that');
+
 # --- without preload ---
 $node->append_conf('postgresql.conf', "shared_preload_libraries = ''");
 $node->restart;
