@@ -395,25 +395,33 @@ void Ended(Job* job, Moment now) {
   }
 }
 
-void Reap(Moment now) {
+// A place is free only when the postmaster has seen the end of its process, of which it tells us by a signal.
+bool HoldsPlace(const Job& job) {
+  pid_t pid = 0;
+  return job.handle != nullptr && GetBackgroundWorkerPid(job.handle, &pid) != BGWH_STOPPED;
+}
+
+// Returns whether a process has ended.
+bool Reap(Moment now) {
+  bool ended = false;
   for (Job& job : state->jobs) {
     if (job.ticket.slot < 0) {
       continue;
     }
     WorkerState slot = pg::SlotState(job.ticket);
     if (slot == WorkerState::kStarting) {
-      pid_t pid = 0;
-      bool lost = job.handle != nullptr ? GetBackgroundWorkerPid(job.handle, &pid) == BGWH_STOPPED
-                                        : HavePassed(job.started_at, now, kStartTimeoutMs);
+      const bool lost = job.handle != nullptr ? !HoldsPlace(job) : HavePassed(job.started_at, now, kStartTimeoutMs);
       if (lost) {
         pg::FreeWorkerSlot(job.ticket, true);
         slot = pg::SlotState(job.ticket);
       }
     }
-    if (slot == WorkerState::kFree) {
+    if (slot == WorkerState::kFree && !HoldsPlace(job)) {
       Ended(&job, now);
+      ended = true;
     }
   }
+  return ended;
 }
 
 void Start(Job* job, Moment now) {
@@ -524,8 +532,8 @@ void Turn(MemoryContext context) {
   pg_memory_barrier();
   LiftDeadBars();
   DecideWanted(now);
-  Reap(now);  // frees slots of databases where a keeper found nothing
-  if (pg_atomic_exchange_u32(&Shared()->launcher_pending, 0) != 0 || now >= state->next_scan) {
+  const bool ended = Reap(now);  // frees slots of databases where a keeper found nothing
+  if (pg_atomic_exchange_u32(&Shared()->launcher_pending, 0) != 0 || ended || now >= state->next_scan) {
     DatabaseList list = {};
     if (!FindDatabases(context, &list)) {
       return;

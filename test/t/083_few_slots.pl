@@ -50,7 +50,16 @@ ok(wait_for_value($node, "SELECT count(*) FROM pg_stat_activity WHERE backend_ty
 is($node->safe_psql('postgres', "SELECT string_agg(pid::text, ' ' ORDER BY pid) FROM pg_stat_activity WHERE backend_type IN ('outbox keeper', 'outbox relay')"),
 	$others, 'and takes over the workers that run');
 
+my $from = -s $node->logfile;
 $node->append_conf('postgresql.conf', "max_worker_processes = 4\n");
+$node->restart;
+foreach my $database (qw(d3 d5))
+{
+	$node->safe_psql($database, q(SELECT outbox.emit('order', 1, 'order.created', '{}')));
+	is($node->safe_psql($database, "SELECT outbox.wait_until_idle('60 s')"), 't', "with two processes $database publishes in its turn");
+}
+unlike(PostgreSQL::Test::Utils::slurp_file($node->logfile, $from), qr/could not start a background worker/, 'which is nothing for the server log');
+$node->append_conf('postgresql.conf', "max_worker_processes = 2\n");
 $node->restart;
 ok($node->wait_for_log(qr/could not start a background worker of outbox for database/), 'the server log says that there are no processes left');
 $node->append_conf('postgresql.conf', "max_worker_processes = 8\n");
