@@ -22,8 +22,18 @@ int WantedProcesses(Oid except);
 int ProcessSlots();
 // Places of max_worker_processes that are taken before any keeper: by the launcher, and the one of logical replication.
 int ServersOwn();
+// Where others hold places that ProcessSlots() counts: how many keepers and relay workers there was room for when the
+// launcher last tried to start one more, not long ago. -1: they hold none that is wanted.
+int PlacesFound();
+void SetPlacesFound(int found);
+// Background workers that are not of outbox, as far as PostgreSQL tells of them.
+struct OtherProcesses {
+  char* kinds;  // "parallel worker (6), logical replication launcher (1)", in the current memory context; "": none
+  int parallel;
+};
+OtherProcesses FindOtherProcesses();
 // What to do so that there is room for so many: a sentence, in the current memory context. The server could be started
-// with the numbers in it.
-char* RoomHint(int processes);
+// with the numbers in it. `found`: what others leave, as PlacesFound().
+char* RoomHint(int processes, int found);
 
 }  // namespace outbox::pg

@@ -61,6 +61,7 @@ void StartupHook() {
     pg_atomic_init_u32(&shared->launcher_pending, 0);
     pg_atomic_init_u32(&shared->in_turn, 0);
     pg_atomic_init_u32(&shared->turn_pending, 0);
+    pg_atomic_init_u32(&shared->places_found, kAllPlaces);
     for (int i = 0; i < shared->max_databases; i++) {
       DatabaseSlot* slot = &Databases()[i];
       pg_atomic_init_u64(&slot->clock, 0);

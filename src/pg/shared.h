@@ -157,6 +157,8 @@ struct WallState {
   pg_atomic_uint64 jumped_at;      // since when; 0: it is not
 };
 
+inline constexpr uint32 kAllPlaces = PG_UINT32_MAX;
+
 struct SharedState {
   LWLock* lock;
   // +1 after each write into a spare table, of any database, before its transaction can commit. Kept for the server and
@@ -171,6 +173,7 @@ struct SharedState {
   pg_atomic_uint32 launcher_pending;  // it should look at pg_database
   pg_atomic_uint32 in_turn;           // there is not room for all: databases without a process are to wake the launcher
   pg_atomic_uint32 turn_pending;      // one of them has, since the launcher last shared out the places
+  pg_atomic_uint32 places_found;      // see PlacesFound() in pg/process_slots.h
   TimestampTz
       launcher_delayed_until;  // it crashed at each of its last starts and waits until then; 0: it does not wait
   bool discovery_lost;         // a discovery was asked for when all database slots were taken

@@ -1,5 +1,6 @@
 #include "worker/launcher.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "base/fault_point.h"
@@ -33,7 +34,8 @@ constexpr int kQuickDeathMs = 30 * 1000;  // a worker that lived longer starts a
 constexpr int kFirstRestartMs = 50;
 constexpr int kSecondRestartMs = 500;
 constexpr int kLongestRestartMs = 60 * 1000;
-constexpr int kNoRoomRetryMs = 5 * 1000;
+constexpr int kBarredRetryMs = 1000;
+constexpr int kNoRoomToldMs = 10 * 1000;    // a parallel query takes places for a moment
 constexpr int kStartTimeoutMs = 60 * 1000;  // for slots taken by an earlier launcher, whose handles are lost
 
 // All of the launcher's times are by MonotonicMicros(): the wall clock may be set back by days.
@@ -59,7 +61,9 @@ struct LauncherState {
   std::vector<Oid> known;  // databases that were looked at since the launcher started
   std::vector<std::pair<Oid, NameData>> names;
   Moment next_scan = 0;
+  Oid refused = InvalidOid;  // the database whose process was last refused a place
   Moment warned_no_room = 0;
+  Moment told_no_room = 0;  // since when it has lasted, of which the server's log was told; 0: it was not
   Moment warned_no_slot = 0;
   Moment next_wake = 0;  // earliest start_after of this turn
   Moment started_at = 0;
@@ -424,41 +428,66 @@ bool Reap(Moment now) {
   return ended;
 }
 
-void Start(Job* job, Moment now) {
-  pg::TakeWorkerSlot(&job->ticket);
-  bool started = job->ticket.slot >= 0;
-  if (started) {
-    MarkStart(Marked(*job), job->crashes);
-    job->marked = true;
-    MemoryContext previous = MemoryContextSwitchTo(TopMemoryContext);
-    started = StartWorker(job->ticket, NameOf(job->ticket.database), &job->handle);
-    MemoryContextSwitchTo(previous);
-    if (!started) {
-      pg::FreeWorkerSlot(job->ticket, false);
-      job->ticket.slot = -1;
-      job->handle = nullptr;
-    }
+int CountRunning() {
+  int running = 0;
+  for (const Job& job : state->jobs) {
+    running += job.ticket.slot >= 0 ? 1 : 0;
   }
+  return running;
+}
+
+// Returns false if the server has no place for it.
+bool Start(Job* job, Moment now) {
+  pg::TakeWorkerSlot(&job->ticket);
+  if (job->ticket.slot < 0) {  // somebody has begun to drop the database
+    job->start_after = After(now, kBarredRetryMs);
+    return true;
+  }
+  MarkStart(Marked(*job), job->crashes);
+  job->marked = true;
+  MemoryContext previous = MemoryContextSwitchTo(TopMemoryContext);
+  const bool started = StartWorker(job->ticket, NameOf(job->ticket.database), &job->handle);
+  MemoryContextSwitchTo(previous);
   if (started) {
     job->started_at = now;
-    return;
+    return true;
   }
-  job->start_after = After(now, kNoRoomRetryMs);
-  int running = 0;
-  for (const Job& other : state->jobs) {
-    running += other.ticket.slot >= 0 ? 1 : 0;
+  MarkWaiting(Marked(*job));
+  pg::FreeWorkerSlot(job->ticket, false);
+  job->ticket.slot = -1;
+  job->handle = nullptr;
+  state->refused = job->ticket.database;
+  NoteNoRoom(CountRunning());
+  Earliest(now);  // the places that there are have to be shared out
+  return false;
+}
+
+// Said once, when it has lasted, and when it is over.
+void TellRoom(Moment lacking_since, Moment now) {
+  if (lacking_since != 0 && state->told_no_room == 0 && HavePassed(lacking_since, now, kNoRoomToldMs) &&
+      MayWarn(&state->warned_no_room)) {
+    state->told_no_room = lacking_since;
+    const char* database = NameOf(state->refused);
+    const char* others = pg::FindOtherProcesses().kinds;
+    const char* hint = pg::RoomHint(pg::WantedProcesses(InvalidOid), pg::ProcessSlots() > 0 ? pg::PlacesFound() : -1);
+    ereport(WARNING, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+                      errmsg("could not start a background worker of outbox for database \"%s\"", database),
+                      errdetail("All places that max_worker_processes = %d has are taken, %d by outbox%s%s.",
+                                max_worker_processes, CountRunning() + 1, *others != 0 ? ", others by: " : "", others),
+                      errhint("%s", hint), pg::LogEvent("no_process_slot", {{"for_database", database}})));
+  } else if (lacking_since == 0 && state->told_no_room != 0) {
+    const double seconds = static_cast<double>(now - state->told_no_room) / kSecond;
+    state->told_no_room = 0;
+    ereport(LOG, (errmsg("outbox has a place for each of its background workers again, after %.1f s", seconds),
+                  pg::LogEvent("process_slots_free", {{"seconds", psprintf("%.1f", seconds)}})));
   }
-  NoteNoRoom(running);
-  if (MayWarn(&state->warned_no_room)) {
-    ereport(WARNING,
-            (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-             errmsg("could not start a background worker of outbox for database \"%s\"", NameOf(job->ticket.database)),
-             errdetail("All slots for background workers are in use, %d by outbox; databases are served in turn.",
-                       running + 1),
-             errhint("%s Where others use background workers, too, it takes more; see outbox.process.",
-                     pg::RoomHint(pg::WantedProcesses(InvalidOid))),
-             pg::LogEvent("no_process_slot", {{"for_database", NameOf(job->ticket.database)}})));
-  }
+}
+
+// Whether a process is wanted and does not run, and is to be started within a second.
+bool IsOneWaiting(Moment now) {
+  return std::any_of(state->jobs.begin(), state->jobs.end(), [now](const Job& job) {
+    return job.wanted && job.ticket.slot < 0 && job.start_after <= After(now, 1000);
+  });
 }
 
 // Neither wanted nor running, and its back-off has passed.
@@ -471,16 +500,20 @@ bool IsOver(const Job& job, Moment now) {
 }
 
 void StartAndStop(Moment now) {
+  int running_now = CountRunning();
+  bool room = true;
   for (Job& job : state->jobs) {
     bool running = job.ticket.slot >= 0;
     if (running && !job.wanted && !job.asked_to_stop) {
       job.asked_to_stop = true;
       pg::AskWorkerToStop(job.ticket);
     } else if (!running && job.wanted) {
-      if (job.start_after <= now) {
-        Start(&job, now);
+      room = room && MayStart(running_now);
+      if (room && job.start_after <= now) {
+        room = Start(&job, now);
+        running_now += job.ticket.slot >= 0 ? 1 : 0;
       }
-      if (job.ticket.slot < 0) {
+      if (job.start_after > now) {
         Earliest(job.start_after);
       }
     }
@@ -544,6 +577,7 @@ void Turn(MemoryContext context) {
   DecideWanted(now);
   OUTBOX_FAULT_POINT("launcher.turn");
   StartAndStop(now);
+  TellRoom(PublishRoom(IsOneWaiting(now)), now);
   ForgiveTheLiving(now);
 }
 
@@ -552,6 +586,7 @@ void Leave(int code, Datum arg) {
   if (Shared()->launcher_pid == MyProcPid) {
     Shared()->launcher_pid = 0;
     Shared()->launcher_proc = -1;
+    pg::SetPlacesFound(-1);
   }
   LWLockRelease(Shared()->lock);
 }

@@ -20,8 +20,8 @@ using pg::WorkerKind;
 using pg::WorkerState;
 
 constexpr int kDiscoveriesAtOnce = 2;
-constexpr int64_t kNoRoomFor = 10 * kSecond;
-constexpr int64_t kSettled = 50'000;  // a counted commit has set the worker's flag by then
+constexpr int64_t kTryAgainAfter = kSecond;  // PostgreSQL tells nobody that a place has come free
+constexpr int64_t kSettled = 50'000;         // a counted commit has set the worker's flag by then
 constexpr long kWhileOneWaitsMs = 100;
 constexpr long kInTurnMs = 1000;
 constexpr long kAllRunMs = 10'000;
@@ -56,8 +56,10 @@ struct DatabaseTurns {
 // Leaked on purpose: the process ends without destructors.
 struct State {
   std::map<Oid, DatabaseTurns> databases;
-  int limit = 0;
-  int64_t limit_until = 0;
+  int found = -1;        // places, when others held all the rest; -1: they do not
+  bool limited = false;  // to these: until then
+  int64_t try_again = 0;
+  int64_t lacking_since = 0;  // 0: none is lacking
 };
 State* state = nullptr;
 
@@ -277,11 +279,25 @@ bool WantInTurn(const std::vector<DatabaseNeeds>& needs, int room, int64_t now, 
 
 }  // namespace
 
+bool MayStart(int running) {
+  return !state->limited || running < state->found;
+}
+
 void NoteNoRoom(int running) {
-  if (state != nullptr) {
-    state->limit = Max(running, 1);
-    state->limit_until = MonotonicMicros() + kNoRoomFor;
+  state->found = running;
+  state->limited = true;
+  state->try_again = MonotonicMicros() + kTryAgainAfter;
+}
+
+int64_t PublishRoom(bool waiting) {
+  if (!state->limited && !waiting) {
+    state->found = -1;
+    state->lacking_since = 0;
+  } else if (state->found >= 0 && state->lacking_since == 0) {
+    state->lacking_since = MonotonicMicros();
   }
+  pg::SetPlacesFound(state->found);
+  return state->lacking_since;
 }
 
 long DecideTurns(std::vector<TurnJob>* jobs) {
@@ -290,7 +306,8 @@ long DecideTurns(std::vector<TurnJob>* jobs) {
   }
   const int64_t now = MonotonicMicros();
   const int slots = Max(pg::ProcessSlots(), 1);  // whether there is really none shows when one is started
-  const int room = now < state->limit_until ? Min(state->limit, slots) : slots;
+  state->limited = state->limited && now < state->try_again;
+  const int room = state->limited ? Min(state->found, slots) : slots;
   std::vector<DatabaseNeeds> needs = ReadDatabases();
   for (auto& [database, turns] : state->databases) {
     turns.known = false;
@@ -307,10 +324,10 @@ long DecideTurns(std::vector<TurnJob>* jobs) {
   }
   const bool all = WantAll(room, &needs, jobs);
   Publish(!all, needs);
-  if (all) {
-    return kAllRunMs;
-  }
-  return WantInTurn(needs, room, now, jobs) ? kWhileOneWaitsMs : kInTurnMs;
+  const long ask_again = all                                              ? kAllRunMs
+                         : room > 0 && WantInTurn(needs, room, now, jobs) ? kWhileOneWaitsMs
+                                                                          : kInTurnMs;
+  return !state->limited ? ask_again : Min(ask_again, static_cast<long>((state->try_again - now) / 1000 + 1));
 }
 
 }  // namespace outbox::worker

@@ -24,7 +24,12 @@ struct TurnJob {
 // Sets `wanted` of the jobs that there are and appends those that should be started. Returns in how many milliseconds
 // to ask again at the latest.
 long DecideTurns(std::vector<TurnJob>* jobs);
-// The server had no room for one more than `running`: for a while there are no more places than that.
+// Whether a process may be started beside so many: not while it is known that the server has no place for it.
+bool MayStart(int running);
+// The server had no place for one more than `running`: for a second there are no more places than that.
 void NoteNoRoom(int running);
+// At the end of a turn: publishes whether others hold places that are wanted. `waiting`: one is still to be tried.
+// Returns since when they have, monotonic microseconds; 0: they do not.
+int64_t PublishRoom(bool waiting);
 
 }  // namespace outbox::worker

@@ -1,5 +1,8 @@
 #include "admin/lookup/processes.h"
 
+#include <algorithm>
+
+#include "base/count_text.h"
 #include "base/fault_point.h"
 #include "base/monotonic.h"
 #include "pg/guard.h"
@@ -16,13 +19,30 @@ int WantedHere(Access access) {
   return static_cast<int>(Number(row[0]));
 }
 
+namespace {
+
+// Whether the launcher knows that this database has an outbox.
+bool IsKnown() {
+  const pg::DatabaseSlot* slot = pg::Guard([] { return pg::FindDatabaseSlot(MyDatabaseId, false); });
+  return slot != nullptr && (pg::KeepersWanted(*slot) > 0 || slot->closed);
+}
+
+}  // namespace
+
 Processes CountProcesses(int mine) {
   Processes processes;
   processes.places = pg::ProcessSlots();
-  if (mine < 0 && processes.places == 0) {
-    mine = CountIdentities().IsInUse() ? WantedHere(Access::kRead) : -1;
+  processes.found = pg::PlacesFound();
+  if (mine < 0 && processes.none() && !IsKnown() && CountIdentities().IsInUse()) {
+    mine = processes.unseen = WantedHere(Access::kRead);
   }
   processes.wanted = mine < 0 ? pg::WantedProcesses(InvalidOid) : pg::WantedProcesses(MyDatabaseId) + mine;
+  if (processes.found >= std::min(processes.places, processes.wanted)) {
+    processes.found = -1;
+  }
+  if (processes.found >= 0) {
+    processes.others = pg::Guard([] { return pg::FindOtherProcesses(); }).kinds;
+  }
   return processes;
 }
 
@@ -33,16 +53,21 @@ std::string FewSlotsText(const Processes& processes) {
            (pg::ServersOwn() > 1 ? ", and that of logical replication." : ".");
   }
   const std::string places = std::to_string(processes.places);
-  const std::string wanted = std::to_string(processes.wanted);
+  const std::string wanted = CountText(processes.wanted, "process that is wanted.", "processes that are wanted.");
+  if (processes.found >= 0) {
+    return "Other background processes hold so much of max_worker_processes = " + std::to_string(max_worker_processes) +
+           " that there is room for " + (processes.found == 0 ? "none" : std::to_string(processes.found)) + " of " +
+           wanted + (processes.others.empty() ? "" : " They are: " + processes.others + ".");
+  }
   return "max_worker_processes = " + std::to_string(max_worker_processes) +
          ", less one for the launcher and outbox.reserved_processes = " +
          std::to_string(pg::settings.reserved_processes) + ", leaves room for " +
-         (processes.enough() ? places + " processes, and " + wanted + " are wanted."
-                             : places + " of " + wanted + " processes that are wanted.");
+         (processes.fit() ? places + " processes, and " + CountText(processes.wanted, "is wanted.", "are wanted.")
+                          : places + " of " + wanted);
 }
 
 std::string FewSlotsHint(const Processes& processes) {
-  const std::string hint = pg::Guard([wanted = processes.wanted] { return pg::RoomHint(wanted); });
+  const std::string hint = pg::Guard([&processes] { return pg::RoomHint(processes.wanted, processes.found); });
   // Only a keeper knows what its database wants.
   return processes.places > 0 ? hint : hint + " Other databases that use outbox take more.";
 }
@@ -151,7 +176,7 @@ void WarnOfMissingProcesses(int mine) {
   }
   const Processes processes = CountProcesses(mine);
   static Processes told;  // in this session: ten routes in a row want no ten warnings
-  if (processes.enough() || (told.wanted == processes.wanted && told.places == processes.places)) {
+  if (processes.fit() || (told.wanted == processes.wanted && told.places == processes.places)) {
     return;
   }
   told = processes;

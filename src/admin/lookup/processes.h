@@ -12,9 +12,14 @@
 namespace outbox::admin {
 
 struct Processes {
-  int wanted = 0;  // of all databases, the launcher not counted
-  int places = 0;  // that max_worker_processes and outbox.reserved_processes leave
-  bool enough() const { return places > 0 && wanted <= places; }
+  int wanted = 0;      // of all databases, the launcher not counted
+  int places = 0;      // that max_worker_processes and outbox.reserved_processes leave
+  int found = -1;      // of these and those wanted, what others leave now; -1: all
+  int unseen = 0;      // of this database, where there is no place for the keeper that would find its outbox
+  std::string others;  // who holds the rest, if that is known
+  bool fit() const { return places > 0 && wanted <= places; }
+  bool enough() const { return fit() && found < 0; }
+  bool none() const { return places == 0 || found == 0; }  // has a place
 };
 
 // How many this database has use for, by its lanes: a keeper and relay workers.
@@ -23,7 +28,7 @@ int WantedHere(Access access);
 // can run, as its lanes say. Needs the shared memory.
 Processes CountProcesses(int mine = -1);
 // "max_worker_processes = 8, ..., leaves room for 4 of 100 processes that are wanted.", "... for 4 processes, and 3 are
-// wanted."
+// wanted.", "Other background processes hold ...".
 std::string FewSlotsText(const Processes& processes);
 std::string FewSlotsHint(const Processes& processes);
 

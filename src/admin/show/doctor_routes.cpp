@@ -352,7 +352,7 @@ void TellCounts(const LaneCounts& lanes, Findings* findings) {
   }
   if (lanes.waiting > 0) {
     findings->Ok("lane", CountText(lanes.waiting, "lane waits", "lanes wait") +
-                             " for the turn of this database's relay worker.");
+                             " for this database's relay worker, which has no place at the moment.");
   }
   if (lanes.leaving > 0) {
     findings->Ok("lane", CountText(lanes.leaving, "lane is", "lanes are") +

@@ -104,8 +104,9 @@ void CheckRelays(int running, bool stand, Findings* findings) {
     TellOff(lanes, "outbox.enabled is off", kSwitchOn, findings);
   } else if (pg::settings.workers == 0) {
     TellOff(lanes, "outbox.workers is 0", kGiveWorkers, findings);
-  } else if (processes.places == 0) {
-    findings->Problem("workers", FewSlotsText(processes), FewSlotsHint(processes));
+  } else if (processes.places == 0 || (processes.none() && running == 0 && wanted > 0)) {
+    findings->Problem("workers", FewSlotsText(processes) + " Events are kept, and not published.",
+                      FewSlotsHint(processes));
   } else if (wanted > 0 && !processes.enough()) {
     findings->Warn("workers",
                    "Keepers and relay workers run in turn, or fewer of them: " + FewSlotsText(processes) +
@@ -368,7 +369,7 @@ void CheckProcesses(Findings* findings) {
   } else if (!kept && HasNoSlot()) {
     findings->Problem("keeper", NoSlotText() + " Nothing of outbox runs for this one.", kNoSlotHint);
     findings->Before("This database needs a place first, see the check \"keeper\". If it is still said then: ");
-  } else if (!kept && processes.places == 0) {
+  } else if (!kept && processes.none()) {
     findings->Problem("keeper", FewSlotsText(processes), FewSlotsHint(processes));
   } else if (!kept && pg_atomic_read_u32(&pg::Shared()->in_turn) != 0) {
     findings->Warn("keeper", "The keepers of all databases run in turn: " + FewSlotsText(processes),

@@ -76,8 +76,8 @@ Row ProcessRow(const DatabaseView& view, bool keeper, int wanted, const Running&
       detail = std::string(held.crashes > 0 ? "It crashed" : "It failed") + " at each of its last starts; not before " +
                UnixMicrosText(held.until + kPgEpochMicros) +
                ". The server log says why; SELECT pg_reload_conf() has it tried at once.";
-    } else if (in_turn) {
-      state = "in turn";
+    } else if (in_turn || all.none()) {
+      state = all.none() ? "no place" : "in turn";
       detail = FewSlotsText(all) + " " + FewSlotsHint(all);
     } else if (!keeper && view.allowed < wanted) {
       state = "fewer";
@@ -155,9 +155,9 @@ OUTBOX_FUNCTION(outbox_process) {
   const Cell room = all.enough() ? Cell(FewSlotsText(all)) : Cell(FewSlotsText(all) + " " + FewSlotsHint(all));
   result.Add(LauncherRow(room));
   result.Add({Cell(), Cell("all"), std::to_string(all.wanted), std::to_string(total),
-              Cell(all.enough()      ? "running"
-                   : all.places == 0 ? "no place"
-                                     : "in turn"),
+              Cell(all.enough() ? "running"
+                   : all.none() ? "no place"
+                                : "in turn"),
               room});
   for (const DatabaseView& view : ReadDatabaseViews()) {
     result.Add(ProcessRow(view, true, 1, running[{view.database, outbox::pg::WorkerKind::kKeeper}], all));
@@ -165,11 +165,9 @@ OUTBOX_FUNCTION(outbox_process) {
       result.Add(ProcessRow(view, false, view.relays, running[{view.database, outbox::pg::WorkerKind::kRelay}], all));
     }
   }
-  if (all.places == 0) {
-    if (all.wanted > 0) {
-      AddWithoutPlace(all.wanted - 1, room, &result);
-    }
-  } else if (HasNoSlot()) {
+  if (all.unseen > 0) {
+    AddWithoutPlace(all.unseen - 1, room, &result);
+  } else if (all.places > 0 && HasNoSlot()) {
     AddWithoutPlace(RelaysWithoutPlace(RunSql(Access::kRead, "SELECT EXISTS (SELECT FROM outbox.route)")[0][0] == "t"),
                     Cell(NoSlotText() + " " + kNoSlotHint), &result);
   }
