@@ -62,6 +62,17 @@ GRANT INSERT ON regress_orders TO regress_shop;
 SET ROLE regress_shop;
 INSERT INTO regress_orders VALUES (1);
 RESET ROLE;
+-- who may make one there, and is not the owner, needs the right himself
+GRANT TRIGGER ON regress_orders TO regress_shop;
+SET ROLE regress_shop;
+CREATE TRIGGER u AFTER INSERT ON regress_orders FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('payment', 'id');
+RESET ROLE;
+SELECT outbox.grant_emit('regress_shop', topics => '{shop.*,outbox.event.payment}');
+SET ROLE regress_shop;
+CREATE TRIGGER u AFTER INSERT ON regress_orders FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('payment', 'id');
+RESET ROLE;
+DROP TRIGGER u ON regress_orders;
+SELECT outbox.grant_emit('regress_shop', topics => '{shop.*,*.log,outbox.event.order}');
 ALTER TABLE regress_orders OWNER TO regress_shop;
 INSERT INTO regress_orders VALUES (2);
 DROP TABLE regress_orders;

@@ -4,7 +4,9 @@
 #include "admin/common/query.h"
 #include "admin/guard/by_hand.h"
 #include "admin/guard/loss.h"
+#include "emit/topic_rights.h"
 #include "pg/guard.h"
+#include "pg/rights.h"
 #include "pg/schemas.h"
 #include "pg/settings.h"
 #include "pg/transaction.h"
@@ -38,7 +40,8 @@ struct TriggerRow {
   Oid table;
   int16 type;
   Oid function;
-  Oid parent;  // of which it is the partition's
+  Oid parent;            // of which it is the partition's
+  const char* argument;  // the first one; nullptr: it has none
 };
 
 TriggerRow ReadTrigger(Oid trigger, Snapshot snapshot) {
@@ -47,10 +50,15 @@ TriggerRow ReadTrigger(Oid trigger, Snapshot snapshot) {
   ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(trigger));
   SysScanDesc scan = systable_beginscan(triggers, TriggerOidIndexId, true, snapshot, 1, &key);
   HeapTuple tuple = systable_getnext(scan);
-  TriggerRow found = {InvalidOid, 0, InvalidOid, InvalidOid};
+  TriggerRow found = {};
   if (HeapTupleIsValid(tuple)) {
     const auto* form = reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple));
-    found = {form->tgrelid, form->tgtype, form->tgfoid, form->tgparentid};
+    found = {form->tgrelid, form->tgtype, form->tgfoid, form->tgparentid, nullptr};
+    if (form->tgnargs > 0) {
+      bool null = false;
+      const Datum arguments = heap_getattr(tuple, Anum_pg_trigger_tgargs, RelationGetDescr(triggers), &null);
+      found.argument = text_to_cstring(DatumGetByteaPP(arguments));  // each ends in a zero byte
+    }
   }
   systable_endscan(scan);
   table_close(triggers, AccessShareLock);
@@ -82,11 +90,25 @@ bool IsOfTheLog(Oid table) {
   return name != nullptr && (strcmp(name, "log") == 0 || strcmp(name, "log_spare") == 0);
 }
 
+// What emit_row() emits is the table owner's. Whoever was granted TRIGGER, as ALL has it, chooses what that is: it has
+// to be a topic to which he emits himself. (With the owner's rights he is the owner, whose right is looked at when it
+// is fired.) Plain.
+void CheckTopicOfTrigger(const TriggerRow& trigger) {
+  if (trigger.argument == nullptr || !pg::IsOurSchema(get_func_namespace(trigger.function)) ||
+      strcmp(get_func_name(trigger.function), "emit_row") != 0 || pg::OwnsObject(RelationRelationId, trigger.table)) {
+    return;
+  }
+  emit::NewEvent event = {};
+  event.aggregate_type = cstring_to_text(trigger.argument);
+  emit::CheckTopicRight(&event);
+}
+
 // A role that was granted ALL on the tables of outbox has TRIGGER among it, and what such a trigger calls would run as
 // their owner: in workers, in adopt(), in create_route(). The owner's own may look, and not take.
 void JudgeTrigger(Oid trigger) {
   const TriggerRow found = Guard([trigger] { return ReadTrigger(trigger, SnapshotSelf); });  // made just now
   if (!Guard([&found] { return InSchemaInUse(found.table); })) {
+    Guard([&found] { CheckTopicOfTrigger(found); });
     return;
   }
   if (Guard([&found] { return !OwnsRelation(found.table); })) {
