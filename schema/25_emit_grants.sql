@@ -54,16 +54,16 @@ BEGIN ATOMIC
   SELECT DISTINCT c.oid::regclass, c.relowner, CASE WHEN NOT n.nothing THEN t.topic END
   FROM (
     SELECT g.tgrelid, 'outbox.event.' || convert_from(substr(g.tgargs, 1, position(decode('00', 'hex') IN g.tgargs) - 1), getdatabaseencoding()) AS topic
-    FROM pg_catalog.pg_trigger g WHERE g.tgfoid = to_regprocedure('outbox.emit_row()') AND g.tgnargs > 0
+    FROM pg_catalog.pg_trigger g WHERE g.tgfoid = to_regprocedure('outbox.emit_row()') AND g.tgnargs > 0 AND g.tgparentid = 0
   ) t
   JOIN pg_catalog.pg_class c ON c.oid = t.tgrelid
   CROSS JOIN LATERAL (SELECT outbox_internal.emits_nothing(c.relowner) AS nothing) n
   WHERE n.nothing OR NOT outbox_internal.emits_to(c.relowner, t.topic)
   ORDER BY 1;
 END;
-COMMENT ON FUNCTION outbox_internal.tables_without_right() IS 'tables with a trigger emit_row whose owner may not emit to the topic of that (NULL: emits nothing): rows of theirs are refused';
+COMMENT ON FUNCTION outbox_internal.tables_without_right() IS 'tables with a trigger emit_row whose owner may not emit to the topic of that (NULL: emits nothing): rows of theirs and of their partitions are refused';
 
--- With whole names for ten of them: partitions are tables, too.
+-- With whole names for ten of them.
 CREATE OR REPLACE FUNCTION outbox_internal.owners_without_right() RETURNS TABLE (owner oid, named text, tables text, topics text, remedy text)
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC

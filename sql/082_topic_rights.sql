@@ -76,6 +76,22 @@ SELECT outbox.grant_emit('regress_shop', topics => '{shop.*,*.log,outbox.event.o
 ALTER TABLE regress_orders OWNER TO regress_shop;
 INSERT INTO regress_orders VALUES (2);
 DROP TABLE regress_orders;
+-- of a partition that somebody else has made, too
+CREATE TABLE regress_orders (id int, part int) PARTITION BY LIST (part);
+CREATE TRIGGER t AFTER INSERT ON regress_orders FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('payment', 'id');
+ALTER TABLE regress_orders OWNER TO regress_shop;
+CREATE TABLE regress_orders_1 PARTITION OF regress_orders FOR VALUES IN (1) PARTITION BY LIST (id);
+CREATE TABLE regress_orders_1_1 PARTITION OF regress_orders_1 FOR VALUES IN (1);
+SELECT relation, owner::regrole, topic FROM outbox_internal.tables_without_right() WHERE relation::text LIKE 'regress%';
+SET ROLE regress_shop;
+INSERT INTO regress_orders VALUES (1, 1);
+RESET ROLE;
+ALTER TABLE regress_orders OWNER TO CURRENT_USER;
+ALTER TABLE regress_orders_1_1 OWNER TO regress_shop;
+SET ROLE regress_shop;
+INSERT INTO regress_orders_1_1 VALUES (1, 1), (1, 1);
+RESET ROLE;
+DROP TABLE regress_orders;
 -- a change counts at once, also a membership's, and one that is rolled back does not
 BEGIN;
 SELECT outbox.grant_emit('regress_shop', topics => '{x}');

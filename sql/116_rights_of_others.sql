@@ -105,19 +105,20 @@ SELECT regexp_substr(hint, '^[^;]*;') AS remedy FROM pg_temp.doctor() \gset
 :remedy
 INSERT INTO regress_given VALUES (5);
 SELECT * FROM pg_temp.doctor();
--- ... whose list is that of a role it is a member of, as one of many partitions
-CREATE TABLE regress_parts (id int) PARTITION BY LIST (id);
-SELECT format('CREATE TABLE regress_part_%s PARTITION OF regress_parts FOR VALUES IN (%s)', i, i) FROM generate_series(10, 22) i \gexec
-CREATE TRIGGER t AFTER INSERT ON regress_parts FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('regress "part"', 'id');
+-- ... whose list is that of a role it is a member of, as one of many tables
 DO $$ BEGIN
-  FOR i IN 10 .. 22 LOOP EXECUTE format('ALTER TABLE regress_part_%s OWNER TO regress_member', i); END LOOP;
+  FOR i IN 10 .. 22 LOOP
+    EXECUTE format('CREATE TABLE regress_part_%s (id int)', i);
+    EXECUTE format($t$CREATE TRIGGER t AFTER INSERT ON regress_part_%s FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('regress "part"', 'id')$t$, i);
+    EXECUTE format('ALTER TABLE regress_part_%s OWNER TO regress_member', i);
+  END LOOP;
 END $$;
 SELECT outbox.grant_emit('regress_limited', topics => '{regress.shop,other.*}');
-INSERT INTO regress_parts VALUES (11);
+INSERT INTO regress_part_11 VALUES (11);
 SELECT * FROM pg_temp.doctor();
 -- ... of another role nothing is said
 SELECT outbox.grant_emit('regress_free', topics => '{other}');
-DROP TABLE regress_parts;
+DO $$ BEGIN FOR i IN 10 .. 22 LOOP EXECUTE format('DROP TABLE regress_part_%s', i); END LOOP; END $$;
 SELECT outbox.revoke_emit('regress_nothing'), outbox.revoke_emit('regress_limited');
 
 DROP TABLE ways, regress_given, regress_ruled;

@@ -8,12 +8,17 @@
 #include "emit/insert.h"
 #include "emit/one_text.h"
 #include "pg/entry.h"
+#include "pg/owner.h"
 #include "pg/rights.h"
 #include "pg/server_versions.h"
 #include "pg/statement_settings.h"
 
 extern "C" {
+#include "access/genam.h"
+#include "access/table.h"
 #include "access/tupdesc.h"
+#include "catalog/indexing.h"
+#include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "executor/executor.h"
@@ -22,6 +27,7 @@ extern "C" {
 #include "utils/builtins.h"
 #include "utils/bytea.h"
 #include "utils/float.h"
+#include "utils/fmgroids.h"
 #include "utils/guc.h"
 #include "utils/lsyscache.h"
 #if PG_VERSION_NUM >= 180000
@@ -173,7 +179,42 @@ Datum RowDatum(const TriggerData* trigger, HeapTuple row) {
   return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(pg::FinishColumns(shown)), values, nulls));
 }
 
-void EmitRow(const TriggerData* trigger, HeapTuple row, int key_column, const char* what) {
+// Whose right counts: the owner of the table that the trigger was made for. Neither those who write to it choose the
+// topic, nor does who made the partition that they write to.
+Oid FindEmitter(const TriggerData* trigger) {
+  Oid table = RelationGetRelid(trigger->tg_relation);
+  Oid next = trigger->tg_trigger->tgisclone ? trigger->tg_trigger->tgoid : InvalidOid;
+  Relation triggers = OidIsValid(next) ? table_open(TriggerRelationId, AccessShareLock) : nullptr;
+  while (OidIsValid(next)) {
+    ScanKeyData key;
+    ScanKeyInit(&key, Anum_pg_trigger_oid, BTEqualStrategyNumber, F_OIDEQ, ObjectIdGetDatum(next));
+    SysScanDesc scan = systable_beginscan(triggers, TriggerOidIndexId, true, nullptr, 1, &key);
+    HeapTuple tuple = systable_getnext(scan);
+    next = InvalidOid;
+    if (HeapTupleIsValid(tuple)) {
+      const auto* form = reinterpret_cast<Form_pg_trigger>(GETSTRUCT(tuple));
+      table = form->tgrelid;
+      next = form->tgparentid;
+    }
+    systable_endscan(scan);
+  }
+  if (triggers != nullptr) {
+    table_close(triggers, AccessShareLock);
+  }
+  return pg::OwnerOf(table);
+}
+
+// Looked for once in a statement.
+Oid EmitterOf(FmgrInfo* call, const TriggerData* trigger) {
+  if (call->fn_extra == nullptr) {
+    auto* emitter = static_cast<Oid*>(MemoryContextAlloc(call->fn_mcxt, sizeof(Oid)));
+    *emitter = FindEmitter(trigger);
+    call->fn_extra = emitter;
+  }
+  return *static_cast<Oid*>(call->fn_extra);
+}
+
+void EmitRow(const TriggerData* trigger, Oid emitter, HeapTuple row, int key_column, const char* what) {
   char** arguments = trigger->tg_trigger->tgargs;
   bool prefixed = trigger->tg_trigger->tgnargs > 2 && arguments[2][0] != '\0';
   NewEvent event = {};
@@ -181,12 +222,12 @@ void EmitRow(const TriggerData* trigger, HeapTuple row, int key_column, const ch
   event.aggregate_id = KeyOf(trigger, row, key_column);
   event.event_type = cstring_to_text(psprintf("%s.%s", prefixed ? arguments[2] : arguments[0], what));
   event.payload = TextBytes(JsonOf(RowDatum(trigger, row), RelationGetDescr(trigger->tg_relation)));
-  event.emitter = trigger->tg_relation->rd_rel->relowner;  // writers of the table do not choose the topic
+  event.emitter = emitter;
   // Nor do they read by the event what they may not read in the table: a cascade deletes rows that its caller never
   // saw. An error is read by the client, too, whoever is the current role (of a cascade, the table's owner, from
   // PostgreSQL 18 on).
   const bool readable = pg::MayReadAll(GetUserId(), trigger->tg_relation);
-  event.shown_to = readable ? InvalidOid : event.emitter;
+  event.shown_to = readable ? InvalidOid : trigger->tg_relation->rd_rel->relowner;
   event.unquoted = !readable || !pg::MayReadAll(GetOuterUserId(), trigger->tg_relation);
   CheckEvent(&event);
   InsertEvent(&event);
@@ -199,18 +240,19 @@ bool SameKey(const text* a, const text* b) {
 Datum RowTriggerMain(FunctionCallInfo fcinfo) {
   TriggerData* trigger = CheckUse(fcinfo);
   int key = FindColumn(trigger, trigger->tg_trigger->tgargs[1]);
+  const Oid emitter = EmitterOf(fcinfo->flinfo, trigger);
   HeapTuple row = WithVirtualColumns(trigger->tg_relation, trigger->tg_trigtuple);
   if (!TRIGGER_FIRED_BY_UPDATE(trigger->tg_event)) {
-    EmitRow(trigger, row, key, TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? "created" : "deleted");
+    EmitRow(trigger, emitter, row, key, TRIGGER_FIRED_BY_INSERT(trigger->tg_event) ? "created" : "deleted");
     return static_cast<Datum>(0);
   }
   HeapTuple changed = WithVirtualColumns(trigger->tg_relation, trigger->tg_newtuple);
   if (SameKey(KeyOf(trigger, row, key), KeyOf(trigger, changed, key))) {
-    EmitRow(trigger, changed, key, "updated");
+    EmitRow(trigger, emitter, changed, key, "updated");
   } else {
     // To consumers the row under its new key is a new object, and the one under the old key has to be deleted.
-    EmitRow(trigger, row, key, "deleted");
-    EmitRow(trigger, changed, key, "created");
+    EmitRow(trigger, emitter, row, key, "deleted");
+    EmitRow(trigger, emitter, changed, key, "created");
   }
   return static_cast<Datum>(0);
 }
