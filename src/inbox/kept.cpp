@@ -62,11 +62,11 @@ void Write(const Kept& kept) {
   AsOwner([&values] { Run(CurrentKept().settled ? &update : &insert, values, true); });
 }
 
-pg::Statement later_marks[kDayTables];
+pg::Statement marks_from[kDayTables];
 
 // Looks at one mark of each consumer, by the index.
-pg::Statement* LaterMarks(int table) {
-  pg::Statement* statement = &later_marks[table];
+pg::Statement* MarksFrom(int table) {
+  pg::Statement* statement = &marks_from[table];
   if (statement->sql == nullptr) {
     char name[NAMEDATALEN];
     TableName(table, name);
@@ -86,12 +86,11 @@ pg::Statement* LaterMarks(int table) {
   return statement;
 }
 
-// Whether the day's table has marks of a later day, of a month after it: they were made while the row was behind.
-// Nobody can add any, for the table is locked.
-bool HasLaterMarks(int32 day) {
-  pg_uuid_t least = LeastIdOf(days::DayStartMicros(day + 1));
+// Whether the table has marks of that day or a later one.
+bool HasMarksFrom(int table, int32 day) {
+  pg_uuid_t least = LeastIdOf(days::DayStartMicros(day));
   Datum values[] = {UUIDPGetDatum(&least)};
-  return AsOwner([&values, day] { return Run(LaterMarks(TableOfDay(day)), values, true) > 0; });
+  return AsOwner([&values, table] { return Run(MarksFrom(table), values, true) > 0; });
 }
 
 enum class Emptied { kDone, kWasEmpty, kInUse, kShared };
@@ -117,7 +116,8 @@ Emptied Empty(int number, int32 day = kAnyDay) {
   if (in_use || !ConditionalLockRelationOid(oid, AccessExclusiveLock)) {
     return Emptied::kInUse;
   }
-  if (day != kAnyDay && HasLaterMarks(day)) {
+  // Of a month after it: they were made while the row was behind. Nobody can add any, for the table is locked.
+  if (day != kAnyDay && HasMarksFrom(number, day + 1)) {
     return Emptied::kShared;
   }
   days::GiveNewStorage(oid);
@@ -143,6 +143,23 @@ bool MoveTo(int32 day, int limit, Kept* kept) {
   return emptied > 0;
 }
 
+// The newest time of marks that are there, to the day, where that lets a day go; 0: none does. What is later than now
+// counts as today.
+int64 NewestMarked(const Kept& kept, int64 now) {
+  const int32 today = days::DayOfMicros(now);
+  for (int32 day = today; day > today - kDayTables && DueDay(now, days::DayStartMicros(day)) > kept.from; day--) {
+    if (HasMarksFrom(TableOfDay(day), day)) {
+      return days::DayStartMicros(day);
+    }
+  }
+  return 0;
+}
+
+// What counts is when a table is emptied, and the transaction may have begun long before.
+int64 UpkeepMicros() {
+  return Min(pg::UnixNow(), pg::ExpiryNow());
+}
+
 bool NeedsUpkeep(const Kept& kept, int64 now, int64 seen) {
   return !kept.settled || DueDay(now, seen) > kept.from || now - kept.turned_at >= RetentionMicros();
 }
@@ -152,14 +169,40 @@ bool TryLock() {
   return ConditionalLockRelationOid(InboxTable("inbox_kept"), ShareRowExclusiveLock);
 }
 
-// In a callback of PRE_COMMIT, before what is left of the transaction is put away. The clock is asked anew: what counts
-// is when a table is emptied, and the transaction may have begun long before.
+// `seen`: as for KeepAtCommit().
+void Keep(int64 now, int64 seen) {
+  if (!TryLock()) {
+    return;  // somebody is at it
+  }
+  Kept kept = CurrentKept();
+  const Kept before = kept;
+  if (!kept.settled) {
+    kept.turned_at = now;
+    kept.last_emptied = 1;
+  }
+  // Nobody has received anything for weeks: the row goes on at once, and not by a day in a transaction.
+  const bool behind = days::DayOfMicros(seen) >= kept.from + kDayTables;
+  const bool emptied = MoveTo(DueDay(now, seen), behind ? kDayTables : 1, &kept);
+  if (!emptied && now - kept.turned_at >= RetentionMicros()) {
+    const int next = 1 - kept.last_emptied;
+    const Emptied outcome = Empty(next == 0 ? kUndatedA : kUndatedB);
+    if (outcome != Emptied::kInUse) {
+      kept.last_emptied = next;
+      kept.turned_at = now;
+    }
+  }
+  if (!before.settled || kept.from != before.from || kept.turned_at != before.turned_at) {
+    Write(kept);
+  }
+}
+
+// In a callback of PRE_COMMIT, before what is left of the transaction is put away.
 void KeepNow(int64 seen) {
   if (XactReadOnly || !OidIsValid(pg::FindOurRelation("inbox_kept"))) {
     return;  // since the call; or the extension was dropped
   }
   PushActiveSnapshot(GetTransactionSnapshot());
-  Keep(Min(pg::UnixNow(), pg::ExpiryNow()), seen);
+  Keep(UpkeepMicros(), seen);
   PopActiveSnapshot();
 }
 
@@ -213,32 +256,12 @@ void KeepAtCommit(int64 now, int64 seen) {
   }
 }
 
-bool Keep(int64 now, int64 seen) {
-  if (!TryLock()) {
-    return false;  // somebody is at it
+void KeepInRound() {
+  const Kept kept = CurrentKept();
+  if (kept.settled) {
+    const int64 now = UpkeepMicros();
+    Keep(now, NewestMarked(kept, now));
   }
-  Kept kept = CurrentKept();
-  const Kept before = kept;
-  if (!kept.settled) {
-    kept.turned_at = now;
-    kept.last_emptied = 1;
-  }
-  // Nobody has received anything for weeks: the row goes on at once, and not by a day in a transaction.
-  const bool behind = days::DayOfMicros(seen) >= kept.from + kDayTables;
-  bool emptied = MoveTo(DueDay(now, seen), behind ? kDayTables : 1, &kept);
-  if (!emptied && now - kept.turned_at >= RetentionMicros()) {
-    const int next = 1 - kept.last_emptied;
-    const Emptied outcome = Empty(next == 0 ? kUndatedA : kUndatedB);
-    if (outcome != Emptied::kInUse) {
-      kept.last_emptied = next;
-      kept.turned_at = now;
-      emptied = outcome == Emptied::kDone;
-    }
-  }
-  if (!before.settled || kept.from != before.from || kept.turned_at != before.turned_at) {
-    Write(kept);
-  }
-  return emptied;
 }
 
 }  // namespace outbox::inbox

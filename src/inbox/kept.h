@@ -32,8 +32,9 @@ Kept CurrentKept();
 // do. `seen`: the newest time of the ids that were received; days are given up by the smaller of both clocks, the
 // producer's and ours, so that one which has jumped ahead drops nothing.
 void KeepAtCommit(int64 now, int64 seen);
-// The same at once, for a transaction that commits right behind it. Returns whether a table was emptied.
-bool Keep(int64 now, int64 seen);
+// The same at once, for a process that receives nothing, in a transaction that commits right behind it: by the newest
+// mark that is there.
+void KeepInRound();
 // The day that marks are to be kept from when the newest event is of that time: the row is there, or has to be moved.
 int32 DueDay(int64 now, int64 seen);
 

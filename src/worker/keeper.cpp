@@ -270,14 +270,8 @@ void KeepDayTables(MemoryContext context) {
     steps.Do("expired outcomes", [&] { log::DropExpiredOutcomeTables(expiry, retention); });
     steps.Do("expired keys of emit_once()", [&] { log::DropExpiredEmitKeys(expiry, dedupe_retention); });
     steps.Do("interrupted replays", [] { log::MarkInterruptedReplays(); });
-    // That clock alone says what is over: nobody may be receiving. One table a round is enough.
-    steps.Do("inbox", [&] {
-      pg::InTransaction(context, [expiry] {
-        if (inbox::CurrentKept().settled) {
-          (void)inbox::Keep(expiry, expiry);
-        }
-      });
-    });
+    // One table a round is enough.
+    steps.Do("inbox", [&] { pg::InTransaction(context, [] { inbox::KeepInRound(); }); });
   }
   keeper->next_upkeep = now + (steps.failed() ? kUpkeepAgain : kUpkeepEvery);
 }
