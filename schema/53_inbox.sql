@@ -26,12 +26,14 @@ $tables$;
 CREATE TABLE IF NOT EXISTS outbox_internal.inbox_kept (
   kept_from    date        NOT NULL,
   turned_at    timestamptz NOT NULL,
-  last_emptied integer     NOT NULL
+  last_emptied integer     NOT NULL,
+  emptied_to   date
 ) USING heap;
 COMMENT ON TABLE outbox_internal.inbox_kept IS 'inbox: one row, made with the first mark: from which day on marks are kept. It only goes forward';
 COMMENT ON COLUMN outbox_internal.inbox_kept.kept_from IS 'UTC day: marks of earlier ones may be gone';
 COMMENT ON COLUMN outbox_internal.inbox_kept.turned_at IS 'when one of the two undated tables was last emptied';
 COMMENT ON COLUMN outbox_internal.inbox_kept.last_emptied IS 'which one: 0 or 1';
+COMMENT ON COLUMN outbox_internal.inbox_kept.emptied_to IS 'UTC day: marks of the days from here to kept_from are to go, when no snapshot sees an earlier kept_from; NULL: none are';
 CREATE UNIQUE INDEX IF NOT EXISTS inbox_kept_one_idx ON outbox_internal.inbox_kept ((true));
 COMMENT ON INDEX outbox_internal.inbox_kept_one_idx IS 'there is one row at most: a dump that is restored over an inbox in use brings no second day';
 SELECT pg_catalog.pg_extension_config_dump('outbox_internal.inbox_kept', '');

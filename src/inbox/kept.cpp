@@ -13,6 +13,7 @@
 extern "C" {
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
+#include "storage/procarray.h"
 #include "utils/date.h"
 }
 
@@ -42,6 +43,11 @@ void* KeepRow(TupleTableSlot* row) {
   kept->from = DatumGetDateADT(slot_getattr(row, 1, &null)) + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE);
   kept->turned_at = DatumGetTimestampTz(slot_getattr(row, 2, &null)) + kPgEpochMicros;
   kept->last_emptied = DatumGetInt32(slot_getattr(row, 3, &null));
+  const Datum emptied_to = slot_getattr(row, 4, &null);
+  kept->emptied_to =
+      null ? kept->from : Min(DatumGetDateADT(emptied_to) + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE), kept->from);
+  bool free = false;
+  kept->written_by = HeapTupleHeaderGetXmin(ExecFetchSlotHeapTuple(row, false, &free)->t_data);
   return kept;
 }
 
@@ -50,15 +56,17 @@ pg::CachedTable known("inbox_kept", KeepRow, pg::IfLocked::kWait);
 
 void Write(const Kept& kept) {
   static pg::Statement insert = {
-      "INSERT INTO outbox_internal.inbox_kept (kept_from, turned_at, last_emptied) VALUES ($1, $2, $3)",
-      3,
-      {DATEOID, TIMESTAMPTZOID, INT4OID}};
+      "INSERT INTO outbox_internal.inbox_kept (kept_from, turned_at, last_emptied, emptied_to) "
+      "VALUES ($1, $2, $3, $4)",
+      4,
+      {DATEOID, TIMESTAMPTZOID, INT4OID, DATEOID}};
   static pg::Statement update = {
-      "UPDATE outbox_internal.inbox_kept SET kept_from = $1, turned_at = $2, last_emptied = $3",
-      3,
-      {DATEOID, TIMESTAMPTZOID, INT4OID}};
-  Datum values[] = {DateADTGetDatum(kept.from - (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE)),
-                    pg::TimeDatum(kept.turned_at), Int32GetDatum(kept.last_emptied)};
+      "UPDATE outbox_internal.inbox_kept SET kept_from = $1, turned_at = $2, last_emptied = $3, emptied_to = $4",
+      4,
+      {DATEOID, TIMESTAMPTZOID, INT4OID, DATEOID}};
+  constexpr int32 kDateEpoch = POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE;
+  Datum values[] = {DateADTGetDatum(kept.from - kDateEpoch), pg::TimeDatum(kept.turned_at),
+                    Int32GetDatum(kept.last_emptied), DateADTGetDatum(kept.emptied_to - kDateEpoch)};
   AsOwner([&values] { Run(CurrentKept().settled ? &update : &insert, values, true); });
 }
 
@@ -125,20 +133,26 @@ Emptied Empty(int number, int32 day = kAnyDay) {
   return Emptied::kDone;
 }
 
-// `limit`: how many tables may be emptied; above one a table in use is passed by. Marks that are passed by share the
-// table with another day's, until the ring has come round once more.
-bool MoveTo(int32 day, int limit, Kept* kept) {
+// Whether every snapshot sees that row as it is. (It is committed, and locked.)
+bool AllSee(const Kept& kept) {
+  Relation relation = table_open(InboxTable("inbox_kept"), NoLock);
+  const TransactionId oldest = GetOldestNonRemovableTransactionId(relation);
+  table_close(relation, NoLock);
+  return TransactionIdPrecedes(kept.written_by, oldest);
+}
+
+// Empties days before that one. `limit`: how many tables; above one a table in use is passed by. Marks that are passed
+// by share the table with another day's, until the ring has come round once more.
+bool EmptyDays(int32 day, int limit, Kept* kept) {
   int emptied = 0;
-  if (day - kept->from > kDayTables) {
-    kept->from = day - kDayTables;  // each table once
-  }
-  while (kept->from < day && emptied < limit) {
-    const Emptied outcome = Empty(TableOfDay(kept->from), kept->from);
+  kept->emptied_to = Max(kept->emptied_to, day - kDayTables);  // each table once
+  while (kept->emptied_to < day && emptied < limit) {
+    const Emptied outcome = Empty(TableOfDay(kept->emptied_to), kept->emptied_to);
     if (outcome == Emptied::kInUse && limit == 1) {
       break;
     }
     emptied += outcome == Emptied::kDone ? 1 : 0;
-    kept->from++;
+    kept->emptied_to++;
   }
   return emptied > 0;
 }
@@ -147,7 +161,7 @@ bool MoveTo(int32 day, int limit, Kept* kept) {
 // counts as today.
 int64 NewestMarked(const Kept& kept, int64 now) {
   const int32 today = days::DayOfMicros(now);
-  for (int32 day = today; day > today - kDayTables && DueDay(now, days::DayStartMicros(day)) > kept.from; day--) {
+  for (int32 day = today; day > today - kDayTables && DueDay(now, days::DayStartMicros(day)) > kept.emptied_to; day--) {
     if (HasMarksFrom(TableOfDay(day), day)) {
       return days::DayStartMicros(day);
     }
@@ -161,7 +175,7 @@ int64 UpkeepMicros() {
 }
 
 bool NeedsUpkeep(const Kept& kept, int64 now, int64 seen) {
-  return !kept.settled || DueDay(now, seen) > kept.from || now - kept.turned_at >= RetentionMicros();
+  return !kept.settled || DueDay(now, seen) > kept.emptied_to || now - kept.turned_at >= RetentionMicros();
 }
 
 // Against others who are at it, and an UPDATE by hand, whose row would be waited for.
@@ -180,9 +194,13 @@ void Keep(int64 now, int64 seen) {
     kept.turned_at = now;
     kept.last_emptied = 1;
   }
-  // Nobody has received anything for weeks: the row goes on at once, and not by a day in a transaction.
-  const bool behind = days::DayOfMicros(seen) >= kept.from + kDayTables;
-  const bool emptied = MoveTo(DueDay(now, seen), behind ? kDayTables : 1, &kept);
+  // Nobody has received anything for weeks, and today's marks lie beside old ones: all go at once, and not one table in
+  // a transaction.
+  const bool behind = days::DayOfMicros(seen) >= kept.emptied_to + kDayTables;
+  const int32 due = DueDay(now, seen);
+  const int32 going = Min(kept.from, due);  // not what a day that was put ahead says
+  const bool emptied = kept.emptied_to < going && AllSee(kept) && EmptyDays(going, behind ? kDayTables : 1, &kept);
+  kept.from = Max(kept.from, due);
   if (!emptied && now - kept.turned_at >= RetentionMicros()) {
     const int next = 1 - kept.last_emptied;
     const Emptied outcome = Empty(next == 0 ? kUndatedA : kUndatedB);
@@ -191,7 +209,8 @@ void Keep(int64 now, int64 seen) {
       kept.turned_at = now;
     }
   }
-  if (!before.settled || kept.from != before.from || kept.turned_at != before.turned_at) {
+  if (!before.settled || kept.from != before.from || kept.emptied_to != before.emptied_to ||
+      kept.turned_at != before.turned_at) {
     Write(kept);
   }
 }
@@ -238,6 +257,7 @@ Kept CurrentKept() {
   Kept kept = rows == NIL ? Kept{} : *static_cast<const Kept*>(linitial(rows));
   if (!kept.settled) {
     kept.from = days::DayOfMicros(TransactionMicros()) - kLongestRetentionDays;
+    kept.emptied_to = kept.from;
   }
   return kept;
 }

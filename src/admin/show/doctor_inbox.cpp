@@ -10,11 +10,13 @@ namespace {
 
 // The row of outbox_internal.inbox_kept, and what follows from it by today's date: whether it is of a day that no
 // retention gives; how many days are kept beyond the retention (negative: so many are lacking); the table of the first
-// day; the day that the retention gives; when it gives the first one.
+// day that has marks; the day that the retention gives; when it gives the first one; the first day that has marks, and
+// how many days are beyond the retention from there.
 constexpr const char* kKept = R"(
 SELECT k.kept_from::text, k.kept_from >= t.today, w.wanted - k.kept_from, current_setting('outbox.inbox_retention'),
-       to_char((k.kept_from - date '1970-01-01') % 32, 'FM00'), w.wanted::text, (k.kept_from + (t.today - w.wanted))::text
-FROM outbox_internal.inbox_kept k, LATERAL (SELECT (now() AT TIME ZONE 'UTC')::date) t (today),
+       to_char((e.first - date '1970-01-01') % 32, 'FM00'), w.wanted::text, (k.kept_from + (t.today - w.wanted))::text,
+       e.first::text, w.wanted - e.first
+FROM outbox_internal.inbox_kept k, LATERAL (SELECT least(k.emptied_to, k.kept_from)) e (first), LATERAL (SELECT (now() AT TIME ZONE 'UTC')::date) t (today),
      LATERAL (SELECT ((now() - current_setting('outbox.inbox_retention')::interval) AT TIME ZONE 'UTC')::date) w (wanted))";
 
 // Tables of the ring without what makes each id be met once.
@@ -26,14 +28,20 @@ WHERE NOT EXISTS (
   WHERE c.relnamespace = 'outbox_internal'::regnamespace AND c.relname = t.name AND i.indisprimary AND i.indisvalid)
 ORDER BY 1)";
 
-// Who has a table in hand, so that it cannot be emptied.
+// Who has a table in hand, so that it cannot be emptied; or a snapshot that sees it kept.
 constexpr const char* kHolder = R"(
 SELECT CASE WHEN l.pid IS NULL THEN 'a prepared transaction'
             ELSE format('process %s (%s), in a transaction since %s UTC', l.pid, coalesce(nullif(a.application_name, ''), a.backend_type, '?'),
                         to_char(a.xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS')) END
-FROM pg_locks l JOIN pg_class c ON c.oid = l.relation LEFT JOIN pg_stat_activity a ON a.pid = l.pid
-WHERE l.granted AND c.relnamespace = 'outbox_internal'::regnamespace AND c.relname = 'inbox_day_' || $1
-  AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()) AND l.pid IS DISTINCT FROM pg_backend_pid()
+FROM (
+  SELECT l.pid FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
+  WHERE l.granted AND c.relnamespace = 'outbox_internal'::regnamespace AND c.relname = 'inbox_day_' || $1
+    AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+  UNION ALL
+  SELECT s.pid FROM pg_stat_activity s, outbox_internal.inbox_kept k
+  WHERE s.datname = current_database() AND k.emptied_to < k.kept_from AND age(s.backend_xmin) >= age(k.xmin)) l
+LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+WHERE l.pid IS DISTINCT FROM pg_backend_pid()
 ORDER BY a.xact_start LIMIT 1)";
 
 // Where outbox.inbox_expired is 'accept' for more than a session: what sets it.
@@ -121,7 +129,8 @@ void CheckInbox(Findings* findings) {
   }
   const Row& kept = rows[0];
   const std::string& from = kept[0].value();
-  const int late = static_cast<int>(Number(kept[2]));  // days that could have gone
+  const int late = static_cast<int>(Number(kept[2]));         // days that could have gone
+  const int not_emptied = static_cast<int>(Number(kept[8]));  // with those that wait to be emptied
   const std::string retention = "outbox.inbox_retention (" + kept[3].value() + ")";
   for (const Row& row : RunSql(Access::kRead, kUnguarded)) {
     fine = false;
@@ -139,12 +148,12 @@ void CheckInbox(Findings* findings) {
                           kept[5].value() + "';");
   }
   constexpr int kLate = 2;
-  if (late >= kLate) {
+  if (not_emptied >= kLate) {
     const std::vector<Row> holders = RunSql(Access::kRead, kHolder, {kept[4]});
     if (!holders.empty()) {
       fine = false;
       findings->Warn("inbox",
-                     "Marks of " + from + " and later days are kept beyond " + retention +
+                     "Marks of " + kept[7].value() + " and later days are kept beyond " + retention +
                          ": outbox_internal.inbox_day_" + kept[4].value() + " cannot be emptied, it is in use by " +
                          holders[0][0].value() + ".",
                      "Nobody waits for it, and ids are told apart as ever. It goes when that has ended.");
