@@ -331,6 +331,32 @@ DROP SCHEMA regress_inbox_path CASCADE;
 SELECT outbox.receive_next('last', 's', 9223372036854775807), outbox.receive_next('last', 's', 5);
 SELECT outbox.seek_stream('last', 's', 5), outbox.receive_next('last', 's', 5), outbox.receive_next('last', 's', 6);
 
+-- The extension does not go with what consumers have handled: of events of days that are kept, of ids without a time, keys and positions.
+SELECT count(outbox.forget_consumer(c)) FROM (SELECT DISTINCT consumer FROM outbox.received) r (c);
+SELECT count(*) FROM outbox.received;
+SELECT outbox.receive('handled', pg_temp.id_at(now(), n)) FROM generate_series(1, 2) n;
+\set VERBOSITY default
+SET client_min_messages = warning;
+DROP EXTENSION outbox CASCADE;
+BEGIN;
+SET LOCAL outbox.allow_loss = on;
+DROP EXTENSION outbox CASCADE;
+ROLLBACK;
+SELECT outbox.forget_consumer('handled'), outbox.receive('handled', 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11');
+DROP EXTENSION outbox CASCADE;
+SELECT outbox.forget_consumer('handled'), outbox.receive('handled', 'orders', '1', 1700000000000001), outbox.receive_next('last', 's', 5);
+DROP EXTENSION outbox CASCADE;
+SELECT count(outbox.receive('c' || n, pg_temp.id_at(now(), 1))) FROM generate_series(1, 11) n;
+DROP EXTENSION outbox CASCADE;
+-- What is of days that are not kept any more is nothing to keep, and nothing is where all are taken back.
+SELECT count(outbox.forget_consumer(c)) FROM (SELECT DISTINCT consumer FROM outbox.received) r (c);
+SELECT outbox.receive('handled', pg_temp.id_at(now(), 1));
+BEGIN;
+UPDATE outbox_internal.inbox_kept SET kept_from = kept_from + 40;
+DROP EXTENSION outbox CASCADE;
+ROLLBACK;
+SET client_min_messages = notice;
+
 -- Nothing is left.
 SELECT count(outbox.forget_consumer(c)) FROM (SELECT DISTINCT consumer FROM outbox.received) r (c);
 SELECT count(*) FROM outbox.received;

@@ -3,6 +3,7 @@
 #include "admin/commands/own_relations.h"
 #include "admin/commands/server_commands.h"
 #include "admin/commands/trigger_commands.h"
+#include "admin/guard/forgetting.h"
 #include "admin/guard/loss.h"
 #include "days/day_table_ddl.h"
 #include "pg/guard.h"
@@ -35,6 +36,9 @@ DropCommand* running = nullptr;
 void JudgeWhole(DropCommand* command, const std::string& name) {
   if (!command->whole_checked) {
     JudgeLoss(FindLoss({}), name, command->drops_tables);
+    if (!command->drops_tables) {
+      JudgeForgetting(name);
+    }
     command->whole_checked = true;
   }
 }

@@ -1,5 +1,5 @@
-// Undelivered events and what is dropped [P]: the extension, its schema, a destination, a day table, a table that says
-// what is undelivered; by any command (DROP OWNED BY, CASCADE). See loss.h.
+// Undelivered events, marks of consumers, and what is dropped [P]: the extension, its schema, a destination, a day
+// table, a table that says what is undelivered; by any command (DROP OWNED BY, CASCADE). See loss.h and forgetting.h.
 #pragma once
 
 #include "admin/commands/access_hook.h"
