@@ -15,6 +15,7 @@ extern "C" {
 #include "storage/lmgr.h"
 #include "storage/procarray.h"
 #include "utils/date.h"
+#include "utils/guc.h"
 }
 
 namespace outbox::inbox {
@@ -22,6 +23,7 @@ namespace outbox::inbox {
 namespace {
 
 constexpr int64 kTryAgain = USECS_PER_SEC;
+constexpr int kDayMinutes = 24 * 60;
 
 int64 next_try = 0;
 
@@ -32,8 +34,37 @@ struct Upkeep {
 };
 Upkeep upkeep = {};
 
+int64 MicrosOfMinutes(int minutes) {
+  return int64{minutes} * SECS_PER_MINUTE * USECS_PER_SEC;
+}
+
+// What this session began with: to see soon whether anything may be due.
 int64 RetentionMicros() {
-  return int64{pg::settings.inbox.retention_minutes} * SECS_PER_MINUTE * USECS_PER_SEC;
+  return MicrosOfMinutes(pg::settings.inbox.retention_minutes);
+}
+
+// What the database has by now, or else all of the server's; sessions that are there, and the keeper, do not hear of
+// it, and what goes is everybody's.
+int64 RetentionByNow() {
+  static pg::Statement of_database = {
+      "SELECT pg_catalog.split_part(c, '=', 2) FROM pg_catalog.pg_db_role_setting s, pg_catalog.unnest(s.setconfig) c "
+      "WHERE (s.setdatabase OPERATOR(pg_catalog.=) $1 OR s.setdatabase OPERATOR(pg_catalog.=) 0) AND s.setrole "
+      "OPERATOR(pg_catalog.=) 0 AND pg_catalog.lower(pg_catalog.split_part(c, '=', 1)) OPERATOR(pg_catalog.=) "
+      "'outbox.inbox_retention' ORDER BY s.setdatabase DESC LIMIT 1",
+      1,
+      {OIDOID}};
+  return AsOwner([] {
+    Datum values[] = {ObjectIdGetDatum(MyDatabaseId)};
+    int minutes = 0;
+    const bool has = Run(&of_database, values, true) > 0 &&
+                     parse_int(pg::ResultText(0, 0), &minutes, GUC_UNIT_MIN, nullptr) && minutes >= kDayMinutes &&
+                     minutes <= kLongestRetentionDays * kDayMinutes;  // else it does not count
+    return has ? MicrosOfMinutes(minutes) : RetentionMicros();
+  });
+}
+
+int32 DueDayBy(int64 retention, int64 now, int64 seen) {
+  return days::DayOfMicros(Min(now, seen) - retention);
 }
 
 void* KeepRow(TupleTableSlot* row) {
@@ -159,9 +190,10 @@ bool EmptyDays(int32 day, int limit, Kept* kept) {
 
 // The newest time of marks that are there, to the day, where that lets a day go; 0: none does. What is later than now
 // counts as today.
-int64 NewestMarked(const Kept& kept, int64 now) {
+int64 NewestMarked(const Kept& kept, int64 retention, int64 now) {
   const int32 today = days::DayOfMicros(now);
-  for (int32 day = today; day > today - kDayTables && DueDay(now, days::DayStartMicros(day)) > kept.emptied_to; day--) {
+  for (int32 day = today;
+       day > today - kDayTables && DueDayBy(retention, now, days::DayStartMicros(day)) > kept.emptied_to; day--) {
     if (HasMarksFrom(TableOfDay(day), day)) {
       return days::DayStartMicros(day);
     }
@@ -184,7 +216,7 @@ bool TryLock() {
 }
 
 // `seen`: as for KeepAtCommit().
-void Keep(int64 now, int64 seen) {
+void Keep(int64 retention, int64 now, int64 seen) {
   if (!TryLock()) {
     return;  // somebody is at it
   }
@@ -197,11 +229,11 @@ void Keep(int64 now, int64 seen) {
   // Nobody has received anything for weeks, and today's marks lie beside old ones: all go at once, and not one table in
   // a transaction.
   const bool behind = days::DayOfMicros(seen) >= kept.emptied_to + kDayTables;
-  const int32 due = DueDay(now, seen);
+  const int32 due = DueDayBy(retention, now, seen);
   const int32 going = Min(kept.from, due);  // not what a day that was put ahead says
   const bool emptied = kept.emptied_to < going && AllSee(kept) && EmptyDays(going, behind ? kDayTables : 1, &kept);
   kept.from = Max(kept.from, due);
-  if (!emptied && now - kept.turned_at >= RetentionMicros()) {
+  if (!emptied && now - kept.turned_at >= retention) {
     const int next = 1 - kept.last_emptied;
     const Emptied outcome = Empty(next == 0 ? kUndatedA : kUndatedB);
     if (outcome != Emptied::kInUse) {
@@ -221,7 +253,7 @@ void KeepNow(int64 seen) {
     return;  // since the call; or the extension was dropped
   }
   PushActiveSnapshot(GetTransactionSnapshot());
-  Keep(UpkeepMicros(), seen);
+  Keep(RetentionByNow(), UpkeepMicros(), seen);
   PopActiveSnapshot();
 }
 
@@ -249,7 +281,7 @@ int64 TransactionMicros() {
 }
 
 int32 DueDay(int64 now, int64 seen) {
-  return days::DayOfMicros(Min(now, seen) - RetentionMicros());
+  return DueDayBy(RetentionMicros(), now, seen);
 }
 
 Kept CurrentKept() {
@@ -279,8 +311,9 @@ void KeepAtCommit(int64 now, int64 seen) {
 void KeepInRound() {
   const Kept kept = CurrentKept();
   if (kept.settled) {
+    const int64 retention = RetentionByNow();
     const int64 now = UpkeepMicros();
-    Keep(now, NewestMarked(kept, now));
+    Keep(retention, now, NewestMarked(kept, retention, now));
   }
 }
 

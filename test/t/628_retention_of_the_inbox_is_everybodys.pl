@@ -1,6 +1,6 @@
 # How long the inbox remembers is a value of the server or of the database: what it lets go are the marks of all consumers. A session or a role
 # that has another one drops nothing of the others', and is told: a superuser's SET, set_config(), SET of a function, PGOPTIONS, ALTER ROLE;
-# where outbox is preloaded and where it is not.
+# where outbox is preloaded and where it is not. Another value of the database holds for what sessions drop that are there already.
 use strict;
 use warnings;
 
@@ -76,6 +76,14 @@ is(commits(''), '', "the database's is taken");
 is(kept(), 10, 'and counts');
 my $forced = $node->safe_psql('postgres', q{SELECT string_agg(name, ' ') FROM pg_settings WHERE name IN ('force_parallel_mode', 'debug_parallel_query')});
 is((said(qq{LOAD 'outbox'; SET $forced = on; SELECT count(*) FROM pg_class WHERE relname = 'inbox_kept'; SHOW outbox.inbox_retention}))[0], "1\n10d", "a parallel worker takes its leader's");
+my $there = $node->background_psql('postgres');
+is($there->query_safe('SHOW outbox.inbox_retention'), '10d', 'a session is there');
+$node->safe_psql('postgres', q{ALTER DATABASE postgres SET outbox.inbox_retention = '12d'; UPDATE outbox_internal.inbox_kept SET kept_from = kept_from - 2});
+$there->query_safe("SELECT outbox.receive('c', " . id(0) . ')');
+is(kept(), 12, 'the database has a longer one: that session drops nothing of it');
+$node->safe_psql('postgres', q{ALTER DATABASE postgres SET outbox.inbox_retention = '11d'});
+ok(wait_until(sub { $there->query_safe("SELECT outbox.receive('c', " . id(0) . ')'); kept() == 11 }), 'and goes by what the database has by now');
+$there->quit;
 $node->safe_psql('postgres', q{ALTER DATABASE postgres RESET outbox.inbox_retention});
 $node->append_conf('postgresql.conf', "outbox.inbox_retention = '5d'\n");
 $node->reload;

@@ -1,6 +1,6 @@
 # A consumer's database where outbox is preloaded and events are emitted, too, so that there is a keeper, which empties days of the inbox: by the earlier of this server's clock
 # and the newest event that was received, as receive() does. This server's clock alone three weeks ahead, for so long that it is believed: no day goes, all that was handled is known,
-# and what is new is taken. Where both are ahead, days go without anybody who receives.
+# and what is new is taken. Where both are ahead, days go without anybody who receives. And by the retention that the database has by now, not by what it had when the keeper began.
 # matrix: R95
 use strict;
 use warnings;
@@ -30,6 +30,13 @@ sql(q{CREATE SERVER nowhere FOREIGN DATA WRAPPER outbox_null; SELECT outbox.crea
 my ($old, $today) = (id(3, 1), id(0, 2));
 sql("SELECT outbox.receive('c', '$old'), outbox.receive('c', '$today')");
 my $from = kept_from();
+
+sql(q{ALTER DATABASE postgres SET outbox.inbox_retention = '28d'; UPDATE outbox_internal.inbox_kept SET kept_from = kept_from - 10});
+upkeep($node);
+is(sql(qq{SELECT date '$from' - kept_from FROM outbox_internal.inbox_kept}), 10, 'a longer retention of the database: the keeper that is there drops nothing of it');
+sql(q{ALTER DATABASE postgres RESET outbox.inbox_retention});
+upkeep($node);
+is(kept_from(), $from, 'and the days when it is taken back');
 
 Outbox::Clock::believe_after(5);
 Outbox::Clock::set(20 * 86400);
