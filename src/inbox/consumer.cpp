@@ -104,8 +104,8 @@ void CheckConsumer(const text* consumer, const char* function) {
   PreventCommandIfReadOnly(psprintf("outbox.%s()", function));
 }
 
-void BeOnDiskAtCommit(bool fresh) {
-  if (fresh) {
+void BeOnDiskAtCommit(bool changed) {
+  if (changed) {
     ForceSyncCommit();
   }
 }

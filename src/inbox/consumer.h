@@ -21,7 +21,8 @@ void CheckConsumerRight(const text* consumer);
 // The same, and 25006 on a standby, 25000 in parallel mode.
 void CheckConsumer(const text* consumer, const char* function);
 // What has marked something new is on disk when it has committed, whatever synchronous_commit says: the caller
-// acknowledges to the broker then, and what a crash took back would not come again.
-void BeOnDiskAtCommit(bool fresh);
+// acknowledges to the broker then, and what a crash took back would not come again. So is what takes marks back: the
+// caller sends those events again then, and with their marks back they would be dropped.
+void BeOnDiskAtCommit(bool changed);
 
 }  // namespace outbox::inbox

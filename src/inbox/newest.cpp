@@ -38,11 +38,14 @@ pg::Statement newest_at = {
     5,
     {TEXTOID, TEXTOID, TEXTOID, INT8OID, TIDOID}};
 
+// Its second column: whether the row is a new one, that of a stream's first position. (The new version of one that was
+// there carries the lock that this statement took.)
 pg::Statement next = {
     "INSERT INTO outbox_internal.inbox_stream AS s (consumer, stream, reached) VALUES ($1, $2, $3) "
     "ON CONFLICT (consumer, stream) DO UPDATE SET reached = excluded.reached "
     "WHERE CASE WHEN $4 THEN s.reached OPERATOR(pg_catalog.<) excluded.reached "
-    "ELSE s.reached OPERATOR(pg_catalog.=) (excluded.reached OPERATOR(pg_catalog.-) 1::bigint) END RETURNING s.ctid",
+    "ELSE s.reached OPERATOR(pg_catalog.=) (excluded.reached OPERATOR(pg_catalog.-) 1::bigint) END "
+    "RETURNING s.ctid, s.xmax OPERATOR(pg_catalog.=) 0",
     4,
     {TEXTOID, TEXTOID, INT8OID, BOOLOID}};
 
@@ -50,7 +53,7 @@ pg::Statement next_at = {
     "UPDATE outbox_internal.inbox_stream AS s SET reached = $3 WHERE s.ctid OPERATOR(pg_catalog.=) $5 "
     "AND s.consumer OPERATOR(pg_catalog.=) $1 AND s.stream OPERATOR(pg_catalog.=) $2 "
     "AND CASE WHEN $4 THEN s.reached OPERATOR(pg_catalog.<) $3 "
-    "ELSE s.reached OPERATOR(pg_catalog.=) ($3 OPERATOR(pg_catalog.-) 1::bigint) END RETURNING s.ctid",
+    "ELSE s.reached OPERATOR(pg_catalog.=) ($3 OPERATOR(pg_catalog.-) 1::bigint) END RETURNING s.ctid, false",
     5,
     {TEXTOID, TEXTOID, INT8OID, BOOLOID, TIDOID}};
 
@@ -194,18 +197,22 @@ OUTBOX_FUNCTION(outbox_receive_next) {
                     errmsg("stream_position must not be negative: %lld", static_cast<long long>(position)),
                     errdetail("Positions are counted from 0."), errhint("Pass the offset of the record.")));
   }
-  // (Not forced to disk: who goes by positions asks received_to() where to go on, so what a crash has taken back comes
-  // again.)
+  // The first position of a stream is on disk at commit. Those behind it need not be: who goes by positions asks
+  // received_to() where to go on, so what a crash has taken back comes again. Of a stream that was taken back with its
+  // first position nothing is known, and whatever came then would be the first one.
   Datum values[] = {PointerGetDatum(consumer), PointerGetDatum(stream), Int64GetDatum(position), PG_GETARG_DATUM(3),
                     Datum(0)};
   const uint64 row = HashOf({consumer, stream}, 1);
+  bool first = false;
   const char* answer = AsOwner(kByPlace, [&]() -> const char* {
     if (Put(&next, &next_at, values, row)) {
+      first = outbox::pg::ResultBool(0, 1);
       return "next";
     }
     // (The row is locked all the same, so what is read now stays true.)
     return position <= Reached(values) ? "repeat" : "gap";
   });
+  BeOnDiskAtCommit(first);
   return PointerGetDatum(cstring_to_text(answer));
 }
 

@@ -51,8 +51,9 @@ void NoteLoss(const TriggerData* trigger) {
   AsOwner([&values, role] { Run(&note_loss, values, false, role != nullptr ? nullptr : " n"); });
 }
 
-// `detail`: names and values in turn. `role`: pg::OtherRole() of the caller.
-void Audit(const char* action, Datum consumer, std::initializer_list<const char*> detail, const char* role) {
+// Of what was taken back: into the audit, and onto disk. `detail`: names and values in turn. `role`: pg::OtherRole() of
+// the caller.
+void Finish(const char* action, Datum consumer, std::initializer_list<const char*> detail, const char* role) {
   constexpr int kMost = 8;
   Datum texts[kMost + 2];
   int count = 0;
@@ -66,6 +67,7 @@ void Audit(const char* action, Datum consumer, std::initializer_list<const char*
   Datum values[] = {CStringGetTextDatum(action), consumer,
                     PointerGetDatum(construct_array(texts, count, TEXTOID, -1, false, TYPALIGN_INT))};
   Run(&audit, values);
+  BeOnDiskAtCommit(true);
 }
 
 // Rarely run, so planned each time.
@@ -220,7 +222,7 @@ OUTBOX_FUNCTION(outbox_forget_received) {
     }
     rows += DeleteMarks(kUndatedA, kUndatedB, condition, 2, types, values);
     if (rows > 0) {
-      Audit("forget_received", values[0], {"event", DatumGetCString(DirectFunctionCall1(uuid_out, values[1]))}, role);
+      Finish("forget_received", values[0], {"event", DatumGetCString(DirectFunctionCall1(uuid_out, values[1]))}, role);
     }
     return rows > 0;
   });
@@ -260,7 +262,7 @@ OUTBOX_FUNCTION(outbox_reprocess) {
     const TakenBack taken_back = DeleteRange(name, ends);
     keys = DeleteKeys(name, since, until);
     streams = CountStreams(name, memory, &stream);
-    Audit(
+    Finish(
         "reprocess", name,
         {"since", outbox::pg::UtcText(PG_GETARG_TIMESTAMPTZ(1)), "until", outbox::pg::UtcText(PG_GETARG_TIMESTAMPTZ(2)),
          "marks", psprintf(INT64_FORMAT, taken_back.events), "keys", psprintf(INT64_FORMAT, keys)},
@@ -285,7 +287,7 @@ OUTBOX_FUNCTION(outbox_forget_consumer) {
     deleted += Delete("inbox_key", "", 1, types, values);
     deleted += Delete("inbox_stream", "", 1, types, values);
     if (deleted > 0) {
-      Audit("forget_consumer", values[0], {"rows", psprintf(UINT64_FORMAT, deleted)}, role);
+      Finish("forget_consumer", values[0], {"rows", psprintf(UINT64_FORMAT, deleted)}, role);
     }
     return deleted;
   });
@@ -332,10 +334,10 @@ OUTBOX_FUNCTION(outbox_seek_stream) {
     } else {
       Run(&move, values);
     }
-    Audit("seek_stream", values[0],
-          {"stream", text_to_cstring(stream), "next",
-           anew ? "any" : psprintf("%lld", static_cast<long long>(PG_GETARG_INT64(2)))},
-          role);
+    Finish("seek_stream", values[0],
+           {"stream", text_to_cstring(stream), "next",
+            anew ? "any" : psprintf("%lld", static_cast<long long>(PG_GETARG_INT64(2)))},
+           role);
     return position;
   });
   if (null) {
