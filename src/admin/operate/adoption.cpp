@@ -596,14 +596,6 @@ int64 MoveLoadedRows(const std::string& table) {
   return Number(RunSql(Access::kWrite, sql.c_str())[0][0]);
 }
 
-}  // namespace
-
-int64 WrongGuards(Access access) {
-  return Number(RunSql(access, "SELECT count(*) FROM outbox_internal.wrong_guard")[0][0]);
-}
-
-namespace {
-
 // Plain. False: another session is changing the table, or it has been dropped meanwhile.
 bool LockToRepair(Oid relation, bool wait) {
   if (wait) {

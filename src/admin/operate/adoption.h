@@ -60,7 +60,5 @@ int64 RepairGuards(bool wait);
 // SQL: "x" of each transaction that brought such rows, as xmin has it, out of the rows of `log`: a relation with the
 // columns x (that of the row) and xid.
 std::string LoadingTransactions(const std::string& log);
-// How many triggers of outbox do not fire as they must.
-int64 WrongGuards(Access access);
 
 }  // namespace outbox::admin

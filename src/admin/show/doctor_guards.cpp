@@ -1,12 +1,43 @@
 // What outbox.doctor() says of triggers on the tables of outbox: its own, which guard, and those of others, and of
 // foreign keys onto them [P].
-#include "admin/operate/adoption.h"
+#include "admin/lookup/processes.h"
 #include "admin/show/doctor.h"
-#include "base/count_text.h"
+#include "pg/shared.h"
 
 namespace outbox::admin {
 
 namespace {
+
+// Switched off, or for some sessions. Where the outbox is this server's, its keeper has them on again, and so has
+// adopt(): they alone look for what came past the guard of the log. Where nothing is emitted, as in a database of
+// consumers, no keeper runs, and no row came past. How many are told of.
+size_t TellOfWrong(Findings* findings) {
+  const std::vector<Row> rows = RunSql(
+      Access::kRead,
+      "SELECT w.trigger_name = 'log_guard', 'Trigger ' || quote_ident(w.trigger_name) || ' of ' || "
+      "min(w.relation::regclass::text) || CASE WHEN count(*) > 1 THEN format(' and %s more', count(*) - 1) ELSE '' "
+      "END, string_agg(format('ALTER TABLE %s ENABLE %s TRIGGER %I;', w.relation::regclass, CASE w.trigger_name WHEN "
+      "'ignore_replicated' THEN 'REPLICA' ELSE 'ALWAYS' END, w.trigger_name), ' ' ORDER BY w.relation::regclass::text) "
+      "FROM outbox_internal.wrong_guard w WHERE NOT EXISTS (SELECT FROM outbox_internal.missing_trigger m "
+      "WHERE m.relation = w.relation AND m.trigger_name = w.trigger_name) "
+      "GROUP BY w.trigger_name ORDER BY 1 DESC, w.trigger_name");
+  if (rows.empty()) {
+    return 0;
+  }
+  const pg::Identities identities = CountIdentities();
+  const bool kept = identities.IsInUse() && pg::Shared() != nullptr;
+  for (const Row& row : rows) {
+    const bool of_log = row[0] == "t";
+    const std::string moves = of_log ? ", and moves what came past it to outbox_internal.foreign_event." : ".";
+    findings->Problem("guards",
+                      row[1].value() + " was switched off or changed, as pg_restore --disable-triggers does it, and " +
+                          (of_log ? "rows of other servers get into the log." : "does not fire as it should."),
+                      kept                           ? "The keeper mends it within a minute" + moves
+                      : of_log && identities.all > 0 ? "SELECT outbox.adopt() mends it" + moves
+                                                     : row[2].value());
+  }
+  return rows.size();
+}
 
 // Dropped under outbox.allow_loss, or where the library was not loaded; or replaced there. How many are told of.
 size_t TellOfMissing(Findings* findings) {
@@ -33,7 +64,6 @@ size_t TellOfMissing(Findings* findings) {
 
 // Checks the triggers that keep foreign rows out of the tables, and what is undelivered in them.
 void CheckGuards(Findings* findings) {
-  const int64 wrong = WrongGuards(Access::kRead);
   // Triggers whose function does something else since CREATE OR REPLACE.
   const std::vector<Row> replaced = RunSql(
       Access::kRead,
@@ -52,16 +82,10 @@ void CheckGuards(Findings* findings) {
             "() RETURNS trigger LANGUAGE c VOLATILE PARALLEL UNSAFE AS " + row[1].value() + ", 'outbox_" + name +
             "'; ALTER FUNCTION outbox_internal." + name + "() RESET ALL;");
   }
+  const size_t wrong = TellOfWrong(findings);
   const size_t missing = TellOfMissing(findings);
-  if (wrong == 0 && replaced.empty() && missing == 0) {
+  if (wrong + missing + replaced.size() == 0) {
     findings->Ok("guards", "The triggers that keep rows of other servers apart are on.");
-  } else if (wrong > 0) {
-    findings->Problem("guards",
-                      CountText(wrong, "trigger that keeps", "triggers that keep") + " rows of other servers apart " +
-                          (wrong == 1 ? "was" : "were") +
-                          " switched off or changed, as pg_restore --disable-triggers does it.",
-                      "The keeper mends it within a minute, in a copy outbox.adopt() does; what came past them is "
-                      "moved to outbox_internal.foreign_event.");
   }
 }
 
