@@ -132,7 +132,7 @@ ok(refused(q{SELECT outbox.receive('c', id(0, 260))}) =~ /older than what/ && hi
 is(sql(q{SELECT days || ' ' || outbox.receive('c', id(0, 260)) FROM kept}), '3 true', 'and puts it right');
 sql(q{ALTER DATABASE postgres SET outbox.inbox_retention = '10d'});
 like(doctor('inbox'), qr/^ok: .* as far back as outbox.inbox_retention \(10d\) says from \S+ on\.$/, 'a longer retention holds for days to come');
-sql(q{ALTER DATABASE postgres SET outbox.inbox_retention = '3d'; ALTER ROLE ALL SET outbox.inbox_expired = 'accept'; CREATE ROLE loads; ALTER ROLE loads IN DATABASE postgres SET outbox.inbox_expired = 'accept'});
+sql(q{ALTER DATABASE postgres SET outbox.inbox_retention = '3d'; ALTER ROLE ALL SET outbox.inbox_expired = 'accept'; CREATE ROLE loads; ALTER ROLE loads IN DATABASE postgres SET outbox.inbox_expired = 'Accept'});
 is(sql(q{SELECT count(*) FROM outbox.doctor() WHERE "check" = 'inbox' AND status = 'warning' AND detail ~ '"accept" for more than a session'}), 2, 'a setting that lets repeats through is told of, of a role and of all');
 sql(sql(q{SELECT string_agg(substring(hint FROM 'ALTER .*;'), ' ') FROM outbox.doctor() WHERE "check" = 'inbox'}));
 like(doctor('inbox'), qr/^ok: /, 'and taken back as it says');

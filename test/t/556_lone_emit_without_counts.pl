@@ -19,7 +19,7 @@ is(is_refused('SET track_counts = off;'), 'taken', 'not where nothing is counted
 
 # Roles and databases.
 sql(q{CREATE ROLE "An app"; CREATE ROLE other; CREATE DATABASE elsewhere});
-sql(q{ALTER ROLE "An app" SET track_counts = 'false'; ALTER ROLE other SET track_counts = off; ALTER ROLE other SET outbox.lone_emit = allow;
+sql(q{ALTER ROLE "An app" SET track_counts = 'false'; ALTER ROLE other SET track_counts = off; ALTER ROLE other SET outbox.lone_emit = 'Allow';
 	ALTER DATABASE elsewhere SET track_counts = off});
 like(told(), qr/^warning\|[^|]*for some roles or databases[^|]*\|ALTER ROLE "An app" RESET track_counts; Where events stand alone: /, 'a role that is not counted for is told of, and no other');
 sql('ALTER ROLE other IN DATABASE postgres SET track_counts = off; ALTER ROLE ALL SET track_counts = off; ALTER DATABASE postgres SET track_counts = off');

@@ -44,14 +44,15 @@ LEFT JOIN pg_stat_activity a ON a.pid = l.pid
 WHERE l.pid IS DISTINCT FROM pg_backend_pid()
 ORDER BY a.xact_start LIMIT 1)";
 
-// Where outbox.inbox_expired is 'accept' for more than a session: what sets it.
+// Where outbox.inbox_expired is 'accept' for more than a session: what sets it. (As it was typed: 'Accept' is the
+// same.)
 constexpr const char* kAccepts = R"(
 SELECT CASE WHEN s.setrole = 0 AND s.setdatabase = 0 THEN 'ALTER ROLE ALL RESET outbox.inbox_expired;'
             WHEN s.setrole = 0 THEN format('ALTER DATABASE %I RESET outbox.inbox_expired;', current_database())
             WHEN s.setdatabase = 0 THEN format('ALTER ROLE %I RESET outbox.inbox_expired;', pg_get_userbyid(s.setrole))
             ELSE format('ALTER ROLE %I IN DATABASE %I RESET outbox.inbox_expired;', pg_get_userbyid(s.setrole), current_database()) END
 FROM pg_db_role_setting s, unnest(s.setconfig) c
-WHERE c = 'outbox.inbox_expired=accept' AND s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
+WHERE lower(c) = 'outbox.inbox_expired=accept' AND s.setdatabase IN (0, (SELECT d.oid FROM pg_database d WHERE d.datname = current_database()))
 UNION ALL
 SELECT 'ALTER SYSTEM RESET outbox.inbox_expired; SELECT pg_reload_conf();'
 FROM pg_settings p WHERE p.name = 'outbox.inbox_expired' AND p.source = 'configuration file' AND p.setting = 'accept'

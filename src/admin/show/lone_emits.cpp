@@ -42,7 +42,7 @@ Cell UncountedRoles() {
       "WHERE s.setdatabase IN (0, (SELECT c.oid FROM pg_database c WHERE c.datname = current_database())) "
       "AND EXISTS (SELECT FROM unnest(s.setconfig) c WHERE CASE WHEN c LIKE 'track\\_counts=%' THEN NOT "
       "split_part(c, '=', 2)::boolean ELSE false END) "
-      "AND coalesce((SELECT split_part(c, '=', 2) FROM unnest(s.setconfig) c WHERE c LIKE "
+      "AND coalesce((SELECT lower(split_part(c, '=', 2)) FROM unnest(s.setconfig) c WHERE lower(c) LIKE "
       "'outbox.lone\\_emit=%'), $1) <> 'allow'",
       {Cell(pg::settings.lone_emit == static_cast<int>(pg::LoneEmit::kAllow) ? "allow" : "warn")})[0][0];
 }
