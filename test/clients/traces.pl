@@ -32,7 +32,7 @@ foreach my $route (@routes)
 	$node->safe_psql('postgres', "SELECT outbox.create_route('$server $format', server => '$server', topic => 'traces.$format', format => '$format', options => '$options')");
 }
 
-# --- five requests, each with a trace of its own; the last has none ---
+# --- five requests, each with a trace of its own; the last has none, and a payload that is no text ---
 
 my %request = map { my ($n, $flags) = @$_; $n => { trace => sprintf('%032x', 0x4bf92f35 + $n), parent => sprintf('%016x', 0xf067aa + $n), flags => $flags } }
   [ 1, '01' ], [ 2, '01' ], [ 3, '01' ], [ 4, '00' ];
@@ -45,7 +45,7 @@ $node->safe_psql('postgres', "BEGIN; SET LOCAL outbox.traceparent = '" . parent(
 $node->safe_psql('postgres', 'ALTER DATABASE postgres SET outbox.trace_from_comment = on');
 $node->safe_psql('postgres', "SELECT outbox.emit('order', 3, 'comment', '3') /*traceparent='" . parent(3) . "',tracestate='congo%3Dt63',baggage='userId%3Dcarol'*/");
 $node->safe_psql('postgres', "SELECT outbox.emit('order', 4, 'not sampled', '4', headers => '{\"traceparent\": \"" . parent(4) . "\"}')");
-$node->safe_psql('postgres', q{SELECT outbox.emit('order', 5, 'none', '5')});
+$node->safe_psql('postgres', q{SELECT outbox.emit_bytes('order', 5, 'none', '\x00ff')});
 my @state = ('congo=t61,rojo=1', 'congo=t62', 'congo=t63', '', '');
 my @baggage = ({ userId => 'alice', plan => 'a b' }, { userId => 'bob' }, { userId => 'carol' }, {}, {});
 ok(wait_idle($node), 'delivered');

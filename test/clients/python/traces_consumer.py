@@ -70,7 +70,8 @@ def redis(url, stream, count):
 
     for entry, fields in client.Redis.from_url(url).xrange(stream, count=count):
         # page: redis
-        headers = {name.decode().removeprefix("h:"): value.decode() for name, value in fields.items()}
+        # The payload is one of the fields, and may be any bytes.
+        headers = {name.decode().removeprefix("h:"): value.decode(errors="replace") for name, value in fields.items()}
         taken_at = int(entry.split(b"-")[0]) * 1_000_000  # by the server's clock
         # page end
         headers |= {name.lower(): value for name, value in headers.items()}  # Debezium's are in upper case
