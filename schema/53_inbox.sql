@@ -100,10 +100,11 @@ BEGIN
 END
 $guard$;
 
--- The cost has the planner ask it last: a condition beside it in a WHERE clause is to choose what is marked.
+-- The cost has the planner ask it last: a condition beside it in a WHERE clause is to choose what is marked. (Of one table that nobody changes:
+-- in a join it is asked before, and at READ COMMITTED again of a row that has just been changed. Its place is a statement of its own.)
 CREATE OR REPLACE FUNCTION outbox.receive(consumer text, event_id uuid) RETURNS boolean
   LANGUAGE c VOLATILE PARALLEL UNSAFE COST 10000 AS 'MODULE_PATHNAME', 'outbox_receive';
-COMMENT ON FUNCTION outbox.receive(text, uuid) IS 'is the event new to this consumer? Marks it as handled, in the transaction that handles it; waits where another transaction has just marked it, and says true if that was rolled back';
+COMMENT ON FUNCTION outbox.receive(text, uuid) IS 'is the event new to this consumer? Marks it as handled, in the transaction that handles it; waits where another transaction has just marked it, and says true if that was rolled back. Ask in a statement of its own: in the WHERE of another, or beside FOR UPDATE, it may be asked twice, and says false';
 
 CREATE OR REPLACE FUNCTION outbox.receive_many(consumer text, event_ids uuid[]) RETURNS SETOF uuid
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_receive_many';
