@@ -124,15 +124,15 @@ COMMENT ON FUNCTION outbox.received_to(text, text) IS 'the last position of a st
 
 CREATE OR REPLACE FUNCTION outbox.forget_received(consumer text, event_id uuid) RETURNS boolean
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_forget_received';
-COMMENT ON FUNCTION outbox.forget_received(text, uuid) IS 'takes one mark back, so that the consumer handles the event when it comes again; was there one?';
+COMMENT ON FUNCTION outbox.forget_received(text, uuid) IS 'takes one mark back, so that the consumer handles the event when it comes again; was there one? (Of a transaction that is open there is none yet.)';
 
 CREATE OR REPLACE FUNCTION outbox.reprocess(consumer text, since timestamptz, until timestamptz DEFAULT 'infinity') RETURNS bigint
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_reprocess';
-COMMENT ON FUNCTION outbox.reprocess(text, timestamptz, timestamptz) IS 'takes back the marks of all events created in that time, by their ids, and the keys whose newest value was, of which the next event is taken, whatever its time; returns how many. Positions of streams are seek_stream()''s. Then send them again: outbox.replay(), or the consumer group''s offsets';
+COMMENT ON FUNCTION outbox.reprocess(text, timestamptz, timestamptz) IS 'takes back the marks of all events created in that time, by their ids, and the keys whose newest value was, of which the next event is taken, whatever its time; returns how many. Positions of streams are seek_stream()''s. Stop the consumer before: what is not committed is passed over, and stays. Then send them again: outbox.replay(), or the consumer group''s offsets';
 
 CREATE OR REPLACE FUNCTION outbox.forget_consumer(consumer text) RETURNS bigint
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_forget_consumer';
-COMMENT ON FUNCTION outbox.forget_consumer(text) IS 'takes back all that the inbox has of a consumer, keys and streams too; returns how many rows';
+COMMENT ON FUNCTION outbox.forget_consumer(text) IS 'takes back all that the inbox has of a consumer, keys and streams too, but for what is not committed; returns how many rows';
 
 CREATE OR REPLACE FUNCTION outbox.seek_stream(consumer text, stream text, next_position bigint) RETURNS bigint
   LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'outbox_seek_stream';
