@@ -46,7 +46,7 @@ namespace {
 
 // Gives what `append` writes a varlena header, in one buffer.
 template <typename Append>
-bytea* AppendedBytes(int estimate, const Append& append) {
+text* AppendedText(int estimate, const Append& append) {
   StringInfoData out;
   out.data = static_cast<char*>(palloc(estimate + VARHDRSZ));
   out.maxlen = estimate + VARHDRSZ;
@@ -54,21 +54,25 @@ bytea* AppendedBytes(int estimate, const Append& append) {
   out.len = VARHDRSZ;
   append(&out);
   SET_VARSIZE(out.data, out.len);
-  return TextBytes(reinterpret_cast<text*>(out.data));
+  return reinterpret_cast<text*>(out.data);
 }
 
 }  // namespace
 
-bytea* JsonbBytes(const Jsonb* value) {
+text* JsonbText(const Jsonb* value) {
   // About as long as jsonb's own form.
-  return AppendedBytes(static_cast<int>(VARSIZE(value)) + 32, [value](StringInfo out) { AppendJson(out, value); });
+  return AppendedText(static_cast<int>(VARSIZE(value)) + 32, [value](StringInfo out) { AppendJson(out, value); });
+}
+
+bytea* JsonbBytes(const Jsonb* value) {
+  return TextBytes(JsonbText(value));
 }
 
 bytea* JsonbBytes(const JsonbValue* value) {
   const int size = value->type == jbvBinary   ? value->val.binary.len
                    : value->type == jbvString ? value->val.string.len
                                               : 0;
-  return AppendedBytes(size + 32, [value](StringInfo out) { AppendJson(out, value); });
+  return TextBytes(AppendedText(size + 32, [value](StringInfo out) { AppendJson(out, value); }));
 }
 
 bytea* TextBytes(text* value) {

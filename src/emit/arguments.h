@@ -16,6 +16,9 @@ void TakeDeliverAt(FunctionCallInfo fcinfo, int index, NewEvent* event);
 text* KeyArgument(FunctionCallInfo fcinfo, int index, KeyType type);
 text* KeyText(Datum key, KeyType type);
 
+// The text of JSON, in the database's encoding. Refuses what is too large for a payload (54000), as JsonbBytes() does.
+text* JsonbText(const Jsonb* value);
+
 // The bytes to publish. JSON and text go out in UTF-8 whatever the database's encoding.
 bytea* JsonbBytes(const Jsonb* value);
 bytea* JsonbBytes(const JsonbValue* value);  // as an iterator that skips what is nested hands it out

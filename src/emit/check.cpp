@@ -226,6 +226,20 @@ bool CheckHeaders(Jsonb* headers, bool* respelled) {
   return bytes > 0;
 }
 
+size_t MaxPayload() {
+  return static_cast<size_t>(pg::settings.max_payload_size);
+}
+
+// `size`: of as much as is known of it.
+[[noreturn]] void RefuseLargePayload(bool whole, size_t size) {
+  ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("payload is too large"),
+                  errdetail("It has %s%zu bytes; outbox.max_payload_size is %zu.", whole ? "" : "more than ", size,
+                            MaxPayload()),
+                  errhint("Store the content elsewhere and publish a reference to it, or have an administrator raise "
+                          "outbox.max_payload_size together with the broker's own limit.")));
+  pg_unreachable();
+}
+
 void CheckPayload(const NewEvent* event) {
   if (event->payload == nullptr) {
     if (!event->tombstone) {
@@ -233,12 +247,8 @@ void CheckPayload(const NewEvent* event) {
     }
     return;
   }
-  size_t limit = static_cast<size_t>(pg::settings.max_payload_size);
-  if (Size(event->payload) > limit) {
-    ereport(ERROR, (errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED), errmsg("payload is too large"),
-                    errdetail("It has %zu bytes; outbox.max_payload_size is %zu.", Size(event->payload), limit),
-                    errhint("Store the content elsewhere and publish a reference to it, or have an administrator raise "
-                            "outbox.max_payload_size together with the broker's own limit.")));
+  if (Size(event->payload) > MaxPayload()) {
+    RefuseLargePayload(true, Size(event->payload));
   }
 }
 
@@ -346,6 +356,14 @@ void CheckJsonPayload(const text* json) {
   at++;
   if (EscapedHoldsJson(at, end - at)) {
     RefuseEncodedTwice();
+  }
+}
+
+void CheckPayloadSoFar(size_t written) {
+  // A character may be longer than in UTF-8, which is what is published: \u00e9 in EUC_JP, for one.
+  const size_t longest = GetDatabaseEncoding() == PG_UTF8 ? 1 : pg_database_encoding_max_length();
+  if (written / longest > MaxPayload()) {
+    RefuseLargePayload(false, MaxPayload());
   }
 }
 

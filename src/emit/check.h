@@ -42,5 +42,9 @@ void CheckEventType(const text* event_type);
 void CheckJsonPayload(Jsonb* payload);
 void CheckJsonPayload(const JsonbValue* payload);
 void CheckJsonPayload(const text* json);
+// For a writer of a payload, each time that it asks for more room: refuses what is too large already (54000), lest a
+// short number in the caller's document, 1e131000, take so many digits of memory again and again. `written`: bytes of
+// text in the database's encoding.
+void CheckPayloadSoFar(size_t written);
 
 }  // namespace outbox::emit

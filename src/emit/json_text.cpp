@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "emit/check.h"
+
 namespace outbox::emit {
 
 namespace {
@@ -21,10 +23,14 @@ struct Level {
 
 constexpr int kLevels = 16;  // before memory is asked for
 
+// What is written and may be none of the text: the varlena header, and a comma that is taken back.
+constexpr size_t kNoText = VARHDRSZ + 2;
+
 // The end of what is written, with room for so many bytes behind it.
 inline char* WithRoom(StringInfo out, char* to, size_t size) {
   if (size >= static_cast<size_t>(out->data + out->maxlen - to)) [[unlikely]] {
     out->len = static_cast<int>(to - out->data);
+    CheckPayloadSoFar(std::max(static_cast<size_t>(out->len), kNoText) - kNoText);
     enlargeStringInfo(out, static_cast<int>(size));
     return out->data + out->len;
   }

@@ -106,7 +106,7 @@ void TakePayload(const Row& row, int column, NewEvent* event) {
     TakeBytes(DatumGetByteaPP(value), event);
     return;
   }
-  event->payload = TextBytes(ValueText(type, value));
+  event->payload = type == JSONBOID ? JsonbBytes(DatumGetJsonbP(value)) : TextBytes(ValueText(type, value));
   if (type != JSONOID && type != JSONBOID && !IsJson(event->payload)) {
     event->content_type = cstring_to_text("text/plain");
   }

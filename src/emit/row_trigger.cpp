@@ -3,6 +3,8 @@
 //
 // Not SECURITY DEFINER: it reaches the log by itself, and turning a row into JSON can run functions of the table's
 // owner (casts to json), which must not run with more rights than the writer has.
+#include <algorithm>
+
 #include "emit/arguments.h"
 #include "emit/check.h"
 #include "emit/insert.h"
@@ -150,33 +152,52 @@ text* JsonOf(Datum row, TupleDesc columns) {
   return json;
 }
 
-// The row as a record without the left-out columns.
+// Which columns of a row are how in its record.
+enum class InRecord : uint8 { kNot, kAsIs, kAsText };
+
+// What is left out is not shown. jsonb is as the text that row_to_json() would make of it, and that one has no bound.
+InRecord* ColumnsInRecord(const TriggerData* trigger) {
+  TupleDesc desc = RelationGetDescr(trigger->tg_relation);
+  auto* shown = static_cast<InRecord*>(palloc((desc->natts + 1) * sizeof(InRecord)));
+  for (int i = 1; i <= desc->natts; i++) {
+    const Form_pg_attribute column = TupleDescAttr(desc, i - 1);
+    shown[i] = column->attisdropped                        ? InRecord::kNot
+               : getBaseType(column->atttypid) == JSONBOID ? InRecord::kAsText
+                                                           : InRecord::kAsIs;
+  }
+  for (int i = 3; i < trigger->tg_trigger->tgnargs; i++) {
+    shown[FindColumn(trigger, trigger->tg_trigger->tgargs[i])] = InRecord::kNot;
+  }
+  return shown;
+}
+
+// The row as a record.
 Datum RowDatum(const TriggerData* trigger, HeapTuple row) {
   TupleDesc desc = RelationGetDescr(trigger->tg_relation);
-  int left_out = trigger->tg_trigger->tgnargs - 3;
-  if (left_out <= 0) {
+  const InRecord* shown = ColumnsInRecord(trigger);
+  const InRecord* end = shown + 1 + desc->natts;
+  const auto count = static_cast<int>(desc->natts - std::count(shown + 1, end, InRecord::kNot));
+  if (trigger->tg_trigger->tgnargs <= 3 && std::find(shown + 1, end, InRecord::kAsText) == end) {
     return heap_copy_tuple_as_datum(row, desc);
-  }
-  bool* hidden = static_cast<bool*>(palloc0(desc->natts + 1));
-  for (int i = 3; i < trigger->tg_trigger->tgnargs; i++) {
-    hidden[FindColumn(trigger, trigger->tg_trigger->tgargs[i])] = true;
-  }
-  int count = 0;
-  for (int i = 1; i <= desc->natts; i++) {
-    hidden[i] = hidden[i] || TupleDescAttr(desc, i - 1)->attisdropped;
-    count += hidden[i] ? 0 : 1;
   }
   Datum* values = static_cast<Datum*>(palloc(Max(count, 1) * sizeof(Datum)));
   bool* nulls = static_cast<bool*>(palloc(Max(count, 1)));
-  TupleDesc shown = CreateTemplateTupleDesc(count);
+  TupleDesc columns = CreateTemplateTupleDesc(count);
   int at = 0;
   for (int i = 1; i <= desc->natts; i++) {
-    if (!hidden[i]) {
-      values[at] = heap_getattr(row, i, desc, &nulls[at]);
-      TupleDescCopyEntry(shown, ++at, desc, i);
+    if (shown[i] == InRecord::kNot) {
+      continue;
     }
+    values[at] = heap_getattr(row, i, desc, &nulls[at]);
+    if (shown[i] == InRecord::kAsIs) {
+      TupleDescCopyEntry(columns, at + 1, desc, i);
+    } else {
+      TupleDescInitEntry(columns, at + 1, NameStr(TupleDescAttr(desc, i - 1)->attname), JSONOID, -1, 0);
+      values[at] = nulls[at] ? values[at] : PointerGetDatum(JsonbText(DatumGetJsonbP(values[at])));
+    }
+    at++;
   }
-  return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(pg::FinishColumns(shown)), values, nulls));
+  return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(pg::FinishColumns(columns)), values, nulls));
 }
 
 // Whose right counts: the owner of the table that the trigger was made for. Neither those who write to it choose the

@@ -43,5 +43,13 @@ foreach my $encoding (qw(UTF8 LATIN1 SQL_ASCII))
 	like($fails->("$insert, 'order', '1', 'checked', '{\"b\":\"\\ud83d\\ude00\"}')"), qr/ERROR:  22023: payload cannot be compared with the schema/,
 		"$encoding: what it cannot be compared with is refused");
 }
+# What counts for outbox.max_payload_size is what is published: in EUC_JP an é has three bytes, in UTF-8 two.
+$node->safe_psql('postgres', "CREATE DATABASE euc_jp ENCODING 'EUC_JP' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0");
+my $long = sub {
+	return ($node->psql('euc_jp', "SET client_min_messages = error; CREATE EXTENSION IF NOT EXISTS outbox; SET outbox.max_payload_size = '1kB';
+		SELECT 'taken' WHERE outbox.emit('order', 1, 'long', jsonb_build_array(repeat('é', $_[0]), 1e300)) IS NOT NULL"))[ $_[1] ];
+};
+is($long->(358, 1), 'taken', 'EUC_JP: a payload that is not too large in UTF-8, and would be in EUC_JP');
+like($long->(359, 2), qr/ERROR:  payload is too large\nDETAIL:  It has 1025 bytes/, 'EUC_JP: and none that is, by two bytes more');
 no_server_crashed($node);
 done_testing();
