@@ -28,7 +28,10 @@ like(said("SET outbox.lone_emit = refuse; BEGIN; $emit PREPARE TRANSACTION 'lone
 is($node->safe_psql('postgres', 'SELECT count(*) FROM pg_prepared_xacts'), 0, 'and so is not');
 is(said("SET outbox.lone_emit = refuse; BEGIN; INSERT INTO orders VALUES (2); $emit PREPARE TRANSACTION 'both'; COMMIT PREPARED 'both';"), '', 'one with a change is');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM outbox_internal.log') - $count, 1, 'what was refused is not in the log');
-is($node->safe_psql('postgres', 'SELECT lone > 0 AND lone < transactions FROM outbox.lone_emit'), 't', 'all are counted');
+my $counted = $node->safe_psql('postgres', 'SELECT transactions, lone FROM outbox.lone_emit');
+is(warnings(said("BEGIN; $emit PREPARE TRANSACTION 'lone'; COMMIT PREPARED 'lone';")), 1, 'warned of when it is prepared');
+is($node->safe_psql('postgres', 'SELECT transactions, lone FROM outbox.lone_emit'), $counted, 'and not counted, as the view says');
+is($node->safe_psql('postgres', 'SELECT lone > 0 AND lone < transactions FROM outbox.lone_emit'), 't', 'all others are counted');
 like($node->safe_psql('postgres', q{SELECT status || ' ' || detail FROM outbox.doctor() WHERE "check" = 'lone events'}), qr/^warning \d+ of \d+ transactions that emitted changed nothing else/, 'and told by doctor()');
 
 # What is adopted was emitted elsewhere.
