@@ -49,6 +49,14 @@ FROM outbox.event e JOIN (
   SELECT v.* FROM regress_casts r, LATERAL (VALUES ('code', r.code::text), ('own', r.own::text), ('yes', r.yes::text), ('address', r.address::text), ('net', r.net::text),
     ('kind', r.kind::text), ('name', r.name::text), ('n', r.n::text), ('word', r.word::text), ('bits', r.bits::text)) v
 ) c (of, key) ON e.aggregate_type = 'regress_cast.' || c.of GROUP BY 1 ORDER BY 1;
+-- a cast that somebody made is not used
+CREATE TYPE regress_state AS ENUM ('new');
+CREATE FUNCTION regress_state_text(regress_state) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT 'made of it' $$;
+CREATE CAST (regress_state AS text) WITH FUNCTION regress_state_text(regress_state);
+CREATE TABLE regress_cast_made (state regress_state);
+CREATE TRIGGER "00_events" AFTER INSERT ON regress_cast_made FOR EACH ROW EXECUTE FUNCTION outbox.emit_row('regress_cast_made', 'state');
+INSERT INTO regress_cast_made VALUES ('new');
+SELECT e.aggregate_id AS key, m.state::text FROM outbox.event e, regress_cast_made m WHERE e.aggregate_type = 'regress_cast_made';
 -- what Debezium's libraries write has the same keys, and types without blanks
 CREATE VIEW regress_outboxevent AS SELECT ''::char(20) AS aggregatetype, ''::regress_code AS aggregateid, ''::char(20) AS type, '' AS payload, ''::char(5) AS tenant, inet '0.0.0.0' AS address;
 CREATE TRIGGER emit INSTEAD OF INSERT ON regress_outboxevent FOR EACH ROW EXECUTE FUNCTION outbox.emit_outboxevent();

@@ -16,8 +16,9 @@ inline void UnpinText(int level) {
   }
 }
 
-// As a cast to text has it, so that emit(..., id::text) has the same key: of some types it is not what their output
-// function says. Of a type that is no domain, and as it is pinned.
+// As PostgreSQL's own cast to text has it, so that emit(..., id::text) has the same key: of some types it is not what
+// their output function says. A cast that somebody made is not used: it is a function, and may say otherwise tomorrow.
+// Of a type that is no domain, and as it is pinned.
 text* CastToText(Oid type, Datum value);
 
 // Whether a column holds amounts of money, in whatever it is made of: their text follows lc_monetary.
