@@ -93,6 +93,20 @@ END
 $lock$;
 COMMENT ON FUNCTION outbox_internal.lock_rights() IS 'one after the other: grant_emit(), grant_receive(), grant_operate() and their opposites';
 
+-- Rights on relations: on the whole, and on columns of it, which are somewhere else.
+CREATE OR REPLACE VIEW outbox_internal.relation_rights AS
+  SELECT c.oid AS relation, NULL::pg_catalog.name AS "column", x.grantee, x.privilege_type
+  FROM pg_catalog.pg_class c, LATERAL pg_catalog.aclexplode(c.relacl) x
+  UNION ALL
+  SELECT a.attrelid, a.attname, x.grantee, x.privilege_type
+  FROM pg_catalog.pg_attribute a, LATERAL pg_catalog.aclexplode(a.attacl) x
+  WHERE a.attacl IS NOT NULL AND NOT a.attisdropped;
+COMMENT ON VIEW outbox_internal.relation_rights IS 'who was granted what on a relation (column: NULL) or on a column of it; REVOKE on the relation takes both';
+COMMENT ON COLUMN outbox_internal.relation_rights.relation IS 'table, view or sequence';
+COMMENT ON COLUMN outbox_internal.relation_rights."column" IS 'column; NULL: the right is on the whole';
+COMMENT ON COLUMN outbox_internal.relation_rights.grantee IS 'role; 0: PUBLIC';
+COMMENT ON COLUMN outbox_internal.relation_rights.privilege_type IS 'SELECT, INSERT and so on';
+
 -- A right on an object here that the role has, of itself, as a member of another role or as PUBLIC, or USAGE that it may pass on:
 -- that was not ours to give.
 CREATE OR REPLACE FUNCTION outbox_internal.needs_schema(role oid) RETURNS boolean
@@ -100,10 +114,7 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
   SELECT EXISTS (
     SELECT FROM (
-      SELECT x.grantee FROM pg_catalog.pg_class c, LATERAL aclexplode(c.relacl) x
-      WHERE c.relnamespace = 'outbox'::regnamespace AND x.grantee <> c.relowner
-      UNION ALL
-      SELECT x.grantee FROM pg_catalog.pg_class c JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid, LATERAL aclexplode(a.attacl) x
+      SELECT x.grantee FROM pg_catalog.pg_class c JOIN outbox_internal.relation_rights x ON x.relation = c.oid
       WHERE c.relnamespace = 'outbox'::regnamespace AND x.grantee <> c.relowner
       UNION ALL
       SELECT x.grantee FROM pg_catalog.pg_proc p, LATERAL aclexplode(p.proacl) x
@@ -162,7 +173,7 @@ BEGIN ATOMIC
     SELECT FROM pg_catalog.pg_proc p JOIN outbox_internal.revocable(has_of.role, has_of.action) g ON g.routine = p.oid, LATERAL aclexplode(p.proacl) x
     WHERE x.grantee = has_of.role
     UNION ALL
-    SELECT FROM pg_catalog.pg_class c JOIN outbox_internal.revocable(has_of.role, has_of.action) g ON g.relation = c.oid, LATERAL aclexplode(c.relacl) x
+    SELECT FROM outbox_internal.relation_rights x JOIN outbox_internal.revocable(has_of.role, has_of.action) g ON g.relation = x.relation
     WHERE x.grantee = has_of.role
     UNION ALL
     SELECT FROM pg_catalog.pg_namespace n, LATERAL aclexplode(n.nspacl) x

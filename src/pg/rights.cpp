@@ -165,7 +165,8 @@ bool MayCall(Oid role, const char* function) {
 
 bool MayInsert(Oid role, const char* relation) {
   const Oid oid = FindOurRelation(relation);
-  return OidIsValid(oid) && pg_class_aclcheck(oid, role, ACL_INSERT) == ACLCHECK_OK;
+  return OidIsValid(oid) && (pg_class_aclcheck(oid, role, ACL_INSERT) == ACLCHECK_OK ||
+                             pg_attribute_aclcheck_all(oid, role, ACL_INSERT, ACLMASK_ANY) == ACLCHECK_OK);
 }
 
 void* PatternRights::KeepRow(TupleTableSlot* row) {

@@ -34,7 +34,8 @@ bool HasRightsOf(Oid role, Oid of);
 bool HasRightsOfOwner(Oid role);
 // Whether it may read all rows and columns of a table: of itself, or of one that it is a partition of.
 bool MayReadAll(Oid role, Relation table);
-// Whether that role may call one of our functions of this name, or insert into that relation of ours.
+// Whether that role may call one of our functions of this name, or insert into that relation of ours, or into columns
+// of it.
 bool MayCall(Oid role, const char* function);
 bool MayInsert(Oid role, const char* relation);
 

@@ -10,11 +10,14 @@ namespace {
 // What grant_emit(), grant_receive(), grant_operate() and the install script give is fine, and so is EXECUTE on
 // functions that docs/privileges.md says may be granted by themselves. All other rights come from default privileges of
 // the object's owner, or were granted by hand. Mild: with it a role reads, or calls a function that somebody gave to it
-// by name, and neither hands rights on nor erases.
+// by name, and neither hands rights on nor erases. A right on columns is judged as one on the whole.
 constexpr const char* kOdd = R"(
-WITH rights AS (
+WITH looked_at AS MATERIALIZED (
+  SELECT to_regclass(substring(g.what FROM '[)] ON (.*)$'))::oid AS relation, c AS "column"
+  FROM outbox_internal.granted('monitor') g, string_to_table(substring(g.what FROM '^SELECT [(](.*)[)] ON '), ', ') c
+), rights AS (
   SELECT CASE WHEN c.relkind = 'S' THEN 'SEQUENCE' ELSE 'TABLE' END AS kind, c.oid::regclass::text AS name, x.grantee,
-         x.privilege_type AS privilege,
+         x.privilege_type AS privilege, quote_ident(x."column") AS "column",
          CASE WHEN c.relkind = 'S' THEN true
               WHEN c.relkind = 'v' THEN x.privilege_type <> 'SELECT' AND NOT (c.relname IN ('event', 'outboxevent') AND x.privilege_type IN ('INSERT', 'UPDATE', 'DELETE'))
               ELSE x.privilege_type <> 'SELECT' OR c.relname IN ('log', 'parked', 'foreign_event')
@@ -22,10 +25,11 @@ WITH rights AS (
          OR (c.relkind = 'v' AND c.relnamespace = 'outbox_internal'::regnamespace AND c.relname <> 'waiting')
          OR x.grantee = 0 AS odd,
          x.privilege_type = 'SELECT' AND x.grantee <> 0 AS mild
-  FROM pg_class c, aclexplode(c.relacl) x
+  FROM pg_class c JOIN outbox_internal.relation_rights x ON x.relation = c.oid
   WHERE c.relnamespace = ANY ('{outbox,outbox_internal}'::regnamespace[]) AND x.grantee <> c.relowner
+    AND NOT (x.privilege_type = 'SELECT' AND x.grantee <> 0 AND (c.oid, quote_ident(x."column")) IN (SELECT l.relation, l."column" FROM looked_at l)) IS TRUE
   UNION ALL
-  SELECT 'ROUTINE', p.oid::regprocedure::text, x.grantee, x.privilege_type,
+  SELECT 'ROUTINE', p.oid::regprocedure::text, x.grantee, x.privilege_type, NULL,
          CASE WHEN x.grantee = 0 THEN p.proname NOT LIKE 'json\_arg\_%'
               WHEN p.pronamespace = 'outbox_internal'::regnamespace THEN p.oid NOT IN (
                 SELECT g.routine FROM outbox_internal.granted('monitor') g WHERE g.routine IS NOT NULL)
@@ -37,13 +41,16 @@ WITH rights AS (
     AND EXISTS (SELECT FROM pg_depend d, pg_extension e WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid
                 AND d.deptype = 'e' AND d.refobjid = e.oid AND e.extname = 'outbox')
   UNION ALL
-  SELECT 'SCHEMA', n.nspname, x.grantee, x.privilege_type, x.privilege_type = 'CREATE' OR x.grantee = 0, false
+  SELECT 'SCHEMA', n.nspname, x.grantee, x.privilege_type, NULL, x.privilege_type = 'CREATE' OR x.grantee = 0, false
   FROM pg_namespace n, aclexplode(n.nspacl) x
   WHERE n.nspname IN ('outbox', 'outbox_internal') AND x.grantee <> n.nspowner
+), named AS (
+  SELECT kind, name, grantee, privilege || coalesce(' (' || string_agg(DISTINCT "column", ', ') || ')', '') AS privilege, bool_and(mild) AS mild
+  FROM rights WHERE odd GROUP BY kind, name, grantee, privilege, "column" IS NULL
 )
 SELECT kind, name, CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END,
        string_agg(privilege, ', ' ORDER BY privilege), bool_and(mild)
-FROM rights WHERE odd GROUP BY kind, name, grantee ORDER BY 5, 3, 1, 2)";
+FROM named GROUP BY kind, name, grantee ORDER BY 5, 3, 1, 2)";
 
 // A right by pattern (schema/24_rights.sql): what is said of it.
 struct PatternRight {
@@ -55,8 +62,8 @@ constexpr PatternRight kPatternRights[] = {{"emit", "topics", "emit to every top
                                            {"receive", "consumers", "receive as every consumer"}};
 
 // Roles with the right and without a row of grant_...() that says in which names, of themselves or of one that they are
-// members of: by EXECUTE on a routine, or INSERT on a view that does the same. Members of pg_write_all_data have INSERT
-// on all that there is, which matters where names are limited.
+// members of: by EXECUTE on a routine, or INSERT on a view that does the same, or on columns of it. Members of
+// pg_write_all_data have INSERT on all that there is, which matters where names are limited.
 std::string UnsaidSql(const PatternRight& right) {
   const std::string action = right.action;
   const std::string names = right.names;
@@ -65,8 +72,8 @@ std::string UnsaidSql(const PatternRight& right) {
          "x.grantee <> p.proowner "
          "UNION SELECT x.grantee FROM pg_class c JOIN outbox_internal.granted('" +
          action +
-         "') g ON g.relation = c.oid, aclexplode(c.relacl) x WHERE x.privilege_type = 'INSERT' AND x.grantee <> "
-         "c.relowner "
+         "') g ON g.relation = c.oid JOIN outbox_internal.relation_rights x ON x.relation = c.oid "
+         "WHERE x.privilege_type = 'INSERT' AND x.grantee <> c.relowner "
          "UNION SELECT m.roleid FROM pg_auth_members m WHERE m.roleid = 'pg_write_all_data'::regrole "
          "AND EXISTS (SELECT FROM outbox_internal.granted('" +
          action +
