@@ -194,6 +194,12 @@ void RunDdl(DayTableKind kind, int32 day, const Inherited& inherited) {
   appendStringInfo(&sql, "COMMENT ON TABLE %s.%s IS 'day table of %s.%s: %s in UTC'", schema, name, schema, parent,
                    first);
   RunSubcommand(sql.data);
+  if (kind == DayTableKind::kLog) {  // as in schema/97_statistics.sql; no partition gets it of its parent
+    RunSubcommand(
+        psprintf("ALTER TABLE %s.%s ALTER COLUMN payload SET STATISTICS 0, ALTER COLUMN headers SET "
+                 "STATISTICS 0",
+                 schema, name));
+  }
   if (inherited.full_identity) {
     RunSubcommand(psprintf("ALTER TABLE %s.%s REPLICA IDENTITY FULL", schema, name));
   }

@@ -31,7 +31,7 @@ sub catalog
 		  CROSS JOIN LATERAL pg_identify_object(d.classid, d.objid, 0) i WHERE d.deptype = 'e'},
 		q{SELECT concat_ws(' ', 'relation', c.oid::regclass, c.relkind, c.relreplident, c.reloptions, pg_get_partkeydef(c.oid), } . rights('c.relacl', 'r', 'c.relowner') .
 		  q{) FROM pg_class c } . member('pg_class', 'c.oid'),
-		q{SELECT concat_ws(' ', 'column', c.oid::regclass, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, a.attgenerated, a.attstorage,
+		q{SELECT concat_ws(' ', 'column', c.oid::regclass, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity, a.attgenerated, a.attstorage, coalesce(a.attstattarget, -1),
 		  pg_get_expr(f.adbin, f.adrelid), a.attacl, ': ' || col_description(c.oid, a.attnum))
 		  FROM pg_class c } . member('pg_class', 'c.oid') . q{ JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 		  LEFT JOIN pg_attrdef f ON f.adrelid = c.oid AND f.adnum = a.attnum WHERE c.relkind IN ('r', 'p', 'v', 'm')},
