@@ -103,6 +103,8 @@ SELECT * FROM pg_temp.blocked;
 SELECT pg_temp.retry(61);
 SELECT pg_temp.why(61);
 SELECT outbox.resume('regress keys', aggregate_type => 'regress_keys', aggregate_id => '6');
+-- (A row that a lane has locked just now is let go by the lane.)
+DO $$ BEGIN FOR i IN 1 .. 100 LOOP EXIT WHEN NOT EXISTS (SELECT FROM pg_temp.parked WHERE state = 'blocked'); PERFORM pg_sleep(0.1); END LOOP; END $$;
 SELECT * FROM pg_temp.parked;
 DELETE FROM outbox_internal.parked;
 
