@@ -203,7 +203,8 @@ case $COMMAND in
       write_config "$chosen" "$@"
       format || die "formatting the storage failed"
       launch && exit 0
-      grep -q 'Address already in use' "$DIR/server.log" || break  # somebody took the port between choice and bind
+      # Somebody took the port between choice and bind, or it was chosen twice.
+      grep -qE 'Address already in use|two listeners on the same port' "$DIR/server.log" || break
     done
     tail -20 "$DIR/server.log" >&2
     die "the broker did not come up, see $DIR/server.log" ;;
