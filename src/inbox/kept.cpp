@@ -67,16 +67,25 @@ int32 DueDayBy(int64 retention, int64 now, int64 seen) {
   return days::DayOfMicros(Min(now, seen) - retention);
 }
 
+constexpr int32 kDateEpoch = POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE;
+
+int32 DayOfDate(Datum date) {
+  return DatumGetDateADT(date) + kDateEpoch;
+}
+
+Datum DateOfDay(int32 day) {
+  return DateADTGetDatum(day - kDateEpoch);
+}
+
 void* KeepRow(TupleTableSlot* row) {
   auto* kept = static_cast<Kept*>(palloc0(sizeof(Kept)));
   bool null = false;
   kept->settled = true;
-  kept->from = DatumGetDateADT(slot_getattr(row, 1, &null)) + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE);
+  kept->from = DayOfDate(slot_getattr(row, 1, &null));
   kept->turned_at = DatumGetTimestampTz(slot_getattr(row, 2, &null)) + kPgEpochMicros;
   kept->last_emptied = DatumGetInt32(slot_getattr(row, 3, &null));
   const Datum emptied_to = slot_getattr(row, 4, &null);
-  kept->emptied_to =
-      null ? kept->from : Min(DatumGetDateADT(emptied_to) + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE), kept->from);
+  kept->emptied_to = null ? kept->from : Min(DayOfDate(emptied_to), kept->from);
   bool free = false;
   kept->written_by = HeapTupleHeaderGetXmin(ExecFetchSlotHeapTuple(row, false, &free)->t_data);
   return kept;
@@ -95,9 +104,8 @@ void Write(const Kept& kept) {
       "UPDATE outbox_internal.inbox_kept SET kept_from = $1, turned_at = $2, last_emptied = $3, emptied_to = $4",
       4,
       {DATEOID, TIMESTAMPTZOID, INT4OID, DATEOID}};
-  constexpr int32 kDateEpoch = POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE;
-  Datum values[] = {DateADTGetDatum(kept.from - kDateEpoch), pg::TimeDatum(kept.turned_at),
-                    Int32GetDatum(kept.last_emptied), DateADTGetDatum(kept.emptied_to - kDateEpoch)};
+  Datum values[] = {DateOfDay(kept.from), pg::TimeDatum(kept.turned_at), Int32GetDatum(kept.last_emptied),
+                    DateOfDay(kept.emptied_to)};
   AsOwner([&values] { Run(CurrentKept().settled ? &update : &insert, values, true); });
 }
 
